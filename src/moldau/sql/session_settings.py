@@ -6,6 +6,7 @@ of the session that created it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SPARK_PREFIX: Final = "spark.sql."
 MAX_SAMPLE_SIZE: Final = 1_000_000
+SERVICE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ def _apply_sample_size(relations: Relations, value: str) -> None:
 
 def _check_service(_relations: Relations, value: str) -> None:
     """Servers look at it when they choose the queries that they run."""
-    if not value.strip():
-        raise ValueError("it is the --service-id of `moldau sql serve`")
+    if not SERVICE_ID.fullmatch(value):
+        raise ValueError("it is the --service-id of `moldau sql serve`: 1 to 64 letters, digits, _ or -")
 
 
 SETTINGS: Final[Mapping[str, SessionSetting]] = {

@@ -126,3 +126,29 @@ def test_rows_of_emit_changes_come_until_the_client_goes(
         assert sorted(next(lines)["row"][0] for _ in range(3)) == [0, 1, 2]
         records(name, rows(1, 3))
         assert next(lines) == {"row": [3]}
+
+
+def test_a_question_by_key_is_answered_from_the_index_of_a_table_with_all_that_is_committed(
+    server: ServerThread, records: Callable[..., None], name: str
+) -> None:
+    source, totals = f"{name}_in", f"{name}_totals"
+    records(source, rows(9))
+    records(totals, [])
+    columns = (ColumnDeclaration("k", "STRING", is_key=True), ColumnDeclaration("c", "BIGINT"))
+    declared = Declaration(totals, RelationKind.TABLE, totals, columns, query=totals)
+    sql = f"CREATE TABLE {totals} AS SELECT k, count(*) AS c FROM {source} GROUP BY k EMIT CHANGES"
+    query_id = server.define(totals, sql, [numbers(source)], declared)
+    ask = f"SELECT c FROM {totals} WHERE k = 'k1'"
+
+    def answer() -> list[Any]:
+        found = server.client.post("/statements", json={"sql": ask}).json()["statements"][0]["rows"]
+        return list(found)
+
+    wait_until(lambda: answer() == [[3]], "the answer of the first rows", TIMEOUT_S)
+    index = server.state / query_id / "index"
+    assert list(index.iterdir())
+    records(source, rows(3))
+    wait_until(lambda: answer() == [[4]], "the answer of all rows", TIMEOUT_S)
+    server.client.delete(f"/queries/{totals}")
+    wait_until(lambda: not index.exists(), "the index is gone", TIMEOUT_S)
+    assert answer() == [[4]]

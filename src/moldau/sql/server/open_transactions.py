@@ -1,4 +1,4 @@
-"""Open transactions of a query that has stopped: ended, so that consumers of committed records need not wait for them.
+"""Open transactions of a stopped query, ended so that consumers of committed records need not wait for them.
 
 A query that is stopped in the midst of a micro-batch leaves its transactions open (docs/exactly-once.md). Its next run
 would end them, but a paused or terminated query may have none for a long time.

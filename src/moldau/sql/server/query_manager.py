@@ -17,6 +17,7 @@ from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.spark.session_holder import SessionHolder
 from moldau.sql.catalogue import Catalogue
+from moldau.sql.index.pull_queries import PullQueries
 from moldau.sql.queries import QueryDefinition, QueryState, QueryStatus
 from moldau.sql.server.progress_meter import QueryMeter
 from moldau.sql.server.runs import QueryRuns
@@ -41,6 +42,7 @@ RETRY_S: Final = 1.0
 SERVICE_SETTING: Final = "service.id"
 CATALOGUE_LANE: Final = "catalogue"
 PROGRESS_LANE: Final = "progress"
+INDEX_LANE: Final = "index"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class QueryManager:
         holder: SessionHolder,
         state: StateDirectory,
         threads: Threads,
+        indexes: PullQueries,
     ) -> None:
         self._settings = settings
         self._catalogue = catalogue
@@ -74,13 +77,14 @@ class QueryManager:
         self._randomness = SystemRandomness()
         self._loop = asyncio.get_running_loop()
         self._supervision = QuerySupervision(settings.restarts)
-        self._runs = QueryRuns(holder, state, settings.client, self, lambda: self._leading)
+        self._runs = QueryRuns(holder, state, settings.client, self, lambda: self._leading, indexes)
         self._meters: dict[str, QueryMeter] = {}
         self._reported: dict[str, QueryStatus] = {}
         self._gone: set[str] = set()
         self._leading = False
         self._closing = False
         self._lost_at: float | None = None
+        self._closing_indexes: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._report_now = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,7 +104,8 @@ class QueryManager:
             await asyncio.sleep(0.05)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ending = [*self._tasks, *([self._closing_indexes] if self._closing_indexes else [])]
+        await asyncio.gather(*ending, return_exceptions=True)
 
     def wake(self) -> None:
         """Something has changed: decide again. Called in the loop."""
@@ -153,6 +158,7 @@ class QueryManager:
             log.warning("this server no longer runs the queries")
             self._leading = False
             self._reported, self._gone = {}, set()
+            self._closing_indexes = self._loop.create_task(self._threads.run(INDEX_LANE, self._runs.close_indexes))
         self._supervision.lead(leads)
         self._supervision.want(self._own_queries(), self._catalogue.statuses)
         for action in self._supervision.actions(self._clock.monotonic()):

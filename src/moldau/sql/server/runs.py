@@ -16,6 +16,7 @@ from moldau.host.clock import SystemClock
 from moldau.host.event_log import event_logger
 from moldau.spark.session_holder import SessionHolder
 from moldau.sql.errors import SqlError
+from moldau.sql.index.pull_queries import PullQueries
 from moldau.sql.queries import QueryDefinition
 from moldau.sql.server.open_transactions import end_open_transactions
 from moldau.sql.server.progress_meter import BatchFacts
@@ -66,8 +67,10 @@ class QueryRuns:
         client_settings: Mapping[str, str],
         listener: RunListener,
         leads: Callable[[], bool],
+        indexes: PullQueries,
     ) -> None:
         """`leads` says, in any thread, whether this server still may run queries."""
+        self._indexes = indexes
         self._leads = leads
         self._holder = holder
         self._state = state
@@ -126,6 +129,10 @@ class QueryRuns:
                 log.debug("progress not read", extra={"query": run.definition.name, "reason": str(error)})
         return found
 
+    def close_indexes(self) -> None:
+        """Close the indexes of a server that no longer runs the queries."""
+        self._indexes.close_all()
+
     def found_state(self) -> set[str]:
         """The ids of the queries that have state in the state directory."""
         return self._state.queries()
@@ -152,12 +159,13 @@ class QueryRuns:
             checkpoint = self._state.checkpoint(definition.id)
             spark, run.generation = self._holder.session()
             spark.sparkContext.setLocalProperty(POOL, definition.id)
+            self._indexes.open(definition)
             if not run.stopping.is_set():
                 with started_query(spark.newSession(), definition, self._client, checkpoint) as query:
                     self._await(run, query)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it ends this run and no other
             died = run.generation > 0 and self._died(run.generation, error)
-            trace = SESSION_DIED if died else trace_of(error)
+            trace = SESSION_DIED if died else trace_of(error, definition)
         if run.stopping.is_set():
             trace = None
             self._end_transactions(definition.id)
@@ -196,6 +204,7 @@ class QueryRuns:
 
     def _give_up(self, query: str) -> None:
         """Leave nothing of a query: neither open transactions nor files."""
+        self._indexes.close(query, remove=True)
         self._end_transactions(query)
         self._state.remove(query)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,13 +10,13 @@ from moldau.client.settings.security import SECURITY_SETTINGS
 from moldau.service.http_settings import http_declarations, tls_declarations
 from moldau.settings.setting import Setting, SettingType, Value
 from moldau.settings.table import SettingTable
+from moldau.sql.session_settings import SERVICE_ID
 
 INT, STRING = SettingType.INT, SettingType.STRING
 
 DEFAULT_PORT: Final = 8088
 DEFAULT_SERVICE: Final = "default"
 DEFAULT_STATE_DIR: Final = "moldau-sql-state"
-SERVICE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 FOR_CLIENTS: Final = (
     "bootstrap.servers",
@@ -41,7 +40,7 @@ FOR_CLIENTS: Final = (
 
 
 def _service(value: Value) -> str | None:
-    return None if SERVICE.fullmatch(str(value)) else f"{value!r} is not 1 to 64 letters, digits, _ or -"
+    return None if SERVICE_ID.fullmatch(str(value)) else f"{value!r} is not 1 to 64 letters, digits, _ or -"
 
 
 def _directory(value: Value) -> str | None:

@@ -20,6 +20,7 @@ from moldau.service.metrics import HttpMetrics
 from moldau.service.server import HttpServer
 from moldau.spark.session_holder import SessionHolder
 from moldau.sql.catalogue import Catalogue
+from moldau.sql.index.pull_queries import PullQueries
 from moldau.sql.server.query_manager import ManagerSettings, QueryManager
 from moldau.sql.server.query_metrics import QueryMetrics
 from moldau.sql.server.rest.errors import sql_error_body
@@ -50,6 +51,7 @@ class SqlServer:
         self._threads = Threads(THREADS)
         self._holder = holder or server_session(settings.spark)
         self._state = StateDirectory(settings.values["state.dir"])
+        self._indexes = PullQueries(lambda: self._holder.session()[0], settings.client, str(self._state.path))
         self._manager: QueryManager | None = None
         self._leadership: ServerGroup | None = None
         self._catalogue = Catalogue(settings.client, on_change=self._catalogue_changed)
@@ -59,7 +61,7 @@ class SqlServer:
         server = HttpServer(self._settings.http)
         server.bind()
         forwarder = Forwarder(self._settings.http.tls, max_hops=2)
-        runner = StatementRunner(self._settings, self._catalogue, self._holder, self._threads)
+        runner = StatementRunner(self._settings, self._catalogue, self._holder, self._indexes)
         context = RestContext(self._settings, runner, forwarder, self._catalogue, self._threads)
         try:
             app = service_app(
@@ -96,7 +98,9 @@ class SqlServer:
         )
         report_every_s = values["moldau.sql.report.interval.ms"] / 1_000
         named = ManagerSettings(url, values["service.id"], settings.client, settings.restarts, report_every_s)
-        manager = QueryManager(named, self._catalogue, self._leadership, self._holder, self._state, self._threads)
+        manager = QueryManager(
+            named, self._catalogue, self._leadership, self._holder, self._state, self._threads, self._indexes
+        )
         self._manager = manager
         self._metrics.registry.register(QueryMetrics(manager))
         context.begin(manager, self._leadership)

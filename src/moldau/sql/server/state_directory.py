@@ -2,7 +2,7 @@
 
     STATE/moldau-sql.json       the id of the cluster
     STATE/ID/checkpoint/        Spark's checkpoint of the query with this id
-    STATE/ID/index/             its index, see `sql/index/`
+    STATE/ID/index/             the index of the table that it writes, see `sql/index/`
 
 A checkpoint has offsets of topics. Used with another cluster, it would skip records or read some twice, so a directory
 of another cluster is refused.
@@ -60,10 +60,6 @@ class StateDirectory:
         path = self._of(query) / "checkpoint"
         path.mkdir(parents=True, exist_ok=True)
         return str(path)
-
-    def index(self, query: str) -> Path:
-        """The directory of the query's index."""
-        return self._of(query) / "index"
 
     def spark_id(self, query: str) -> str | None:
         """The id that Spark has given the query at its first start; None before that."""

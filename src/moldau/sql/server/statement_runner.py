@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.host.clock import SystemRandomness
 from moldau.host.event_log import event_logger
-from moldau.host.threads import Threads
 from moldau.service.errors import HttpError
 from moldau.spark.session_holder import SessionHolder
 from moldau.sql.catalogue import Catalogue
 from moldau.sql.errors import SqlError
+from moldau.sql.index.pull_queries import PullQueries
 from moldau.sql.parser import parse
-from moldau.sql.results import Notice, ResultColumn, ResultRows
+from moldau.sql.results import Notice, Result, ResultColumn, ResultRows
 from moldau.sql.server.rest.json_values import json_row
 from moldau.sql.server.server_settings import ServerSettings
 from moldau.sql.statements import PrintStatement, SelectStatement, SetStatement, Statement
@@ -43,12 +43,14 @@ MAX_STATEMENTS: Final = 1_000
 class StatementRunner:
     """Runs statements of requests. Used from the event loop."""
 
-    def __init__(self, settings: ServerSettings, catalogue: Catalogue, holder: SessionHolder, threads: Threads) -> None:
+    def __init__(
+        self, settings: ServerSettings, catalogue: Catalogue, holder: SessionHolder, indexes: PullQueries
+    ) -> None:
         values = settings.values
         self._client = settings.client
         self._catalogue = catalogue
         self._holder = holder
-        self._threads = threads
+        self._indexes = indexes
         self._max_statements: int = values["moldau.sql.max.statements"]
         self._timeout_s: float = values["moldau.sql.statement.timeout.ms"] / 1_000
         self.statement_max_rows: int = values["moldau.sql.statement.max.rows"]
@@ -128,6 +130,14 @@ class StatementRunner:
                 session.execute(SetStatement(f"SET '{name}' = …", TextPosition(), name, value))
             yield session
 
+    def execute(self, session: SqlSession, statement: Statement) -> Result:
+        """Run a statement: a question by key from an index, if there is one, everything else by the session."""
+        if isinstance(statement, SelectStatement) and not session.settings.changed:
+            found = self._indexes.answer(statement.query)
+            if found is not None:
+                return found
+        return session.execute(statement)
+
     def _run_all(
         self, statements: Sequence[Statement], settings: Mapping[str, str], group: str
     ) -> list[dict[str, Any]]:
@@ -143,7 +153,7 @@ class StatementRunner:
                 column=statement.position.column,
                 hint="send it to POST /query, which answers row by row",
             )
-        result = session.execute(statement)
+        result = self.execute(session, statement)
         found: dict[str, Any] = {"statement": statement.text}
         if isinstance(result, Notice):
             return {**found, "message": result.text, "warnings": list(result.warnings)}

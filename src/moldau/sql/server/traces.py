@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.client.errors import MoldauError
+from moldau.sql import continuous
 from moldau.sql.errors import SqlError
+from moldau.sql.queries import QueryDefinition
+from moldau.sql.server.query_start import query_text
 
 MAX_CHARACTERS: Final = 2_000
 
 
-def trace_of(error: BaseException) -> str:
+def trace_of(error: BaseException, definition: QueryDefinition) -> str:
     """Why a query has failed."""
-    text = str(_as_sql_error(error))
+    if not isinstance(error, SqlError):
+        try:
+            error = continuous.failure(error, query_text(definition))
+        except Exception as unreadable:  # noqa: BLE001 - the run must be reported as ended, whatever its error is like
+            error = unreadable
+    text = str(error)
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} …"
-
-
-def _as_sql_error(error: BaseException) -> MoldauError:
-    from moldau.sql.spark_errors import in_sql_terms
-
-    if isinstance(error, SqlError):
-        return error
-    try:
-        with in_sql_terms():
-            raise error
-    except MoldauError as found:
-        return found
-    except BaseException as other:  # noqa: BLE001 - a bug: its type and message are all there is to say
-        return SqlError(f"internal error ({type(other).__name__}): {other}")

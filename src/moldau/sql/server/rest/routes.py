@@ -124,7 +124,7 @@ class RestContext:
         @contextmanager
         def open_result() -> Iterator[Result]:
             with runner.session(settings, group) as session:
-                yield session.execute(statement)
+                yield runner.execute(session, statement)
 
         stream = RowStream(open_result, runner.max_rows, lambda: self._streams.discard(stream))
         self._streams.add(stream)
