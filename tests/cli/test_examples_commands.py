@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 
 from moldau.cli.main import app
 from moldau.examples import study as studies
-from moldau.examples.study import StudyRecord
 from tests.support.process import BrokerProcess
 from tests.support.waiting import wait_until
 
@@ -117,7 +116,7 @@ def test_ctrl_c_ends_a_run_and_the_numbers_are_compared(tmp_path: Path, broker: 
         pytest.skip("with make soak")
     from moldau import Consumer
 
-    found: dict[str, StudyRecord] = {}
+    found: dict[bytes, dict[str, object]] = {}
     with started("campaign_comparison", "-b", broker.bootstrap, directory=tmp_path) as process:
         with Consumer(
             "campaign.results", bootstrap_servers=broker.bootstrap, group_id="test", auto_offset_reset="earliest"

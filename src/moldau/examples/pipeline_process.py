@@ -1,12 +1,13 @@
-"""Process of the Spark queries of studies. It never outlives its parent process.
+"""Process of the Spark queries of studies.
 
 `python -m moldau.examples.pipeline_process NAME...` reads lines of JSON from its standard input:
 
 1. the place, see `Place.to_json`; each study gets a directory of its own in it;
 2. "run", to run all queries until the next line, or "finish", to read what is in the topics now and to end.
 
-After "run" it waits for "finish", or for the end of its input, which ends it at once. It prints a line of JSON per
-completed batch: {"study": …, "query": …, "batch": …, "rows": …, "behind": …}, and {"error": …} if a query fails.
+After "run" it waits for "finish". The end of its input ends it as well, so it does not outlive its parent process. It
+prints a line of JSON per completed batch: {"study": …, "query": …, "batch": …, "rows": …, "behind": …}, and {"error": …}
+if a query fails.
 """
 
 from __future__ import annotations

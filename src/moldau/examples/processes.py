@@ -1,4 +1,4 @@
-"""Processes that a study needs: a broker, if none is given, and its Spark queries. They end with their parent."""
+"""Processes that a study needs: a broker, if none is given, and its Spark queries."""
 
 from __future__ import annotations
 
