@@ -6,8 +6,8 @@
 2. "run", to run all queries until the next line, or "finish", to read what is in the topics now and to end.
 
 After "run" it waits for "finish". The end of its input ends it as well, so it does not outlive its parent process. It
-prints a line of JSON per completed batch: {"study": …, "query": …, "batch": …, "rows": …, "behind": …}, and {"error": …}
-if a query fails.
+prints a line of JSON per completed batch: {"study": …, "query": …, "batch": …, "rows": …, "behind": …}. If a query
+fails, it prints {"error": …}.
 """
 
 from __future__ import annotations
