@@ -36,7 +36,7 @@ def two_tables(
 
 
 QUERIES = [
-    "SELECT id, region, credit * 2 AS twice FROM {a} WHERE credit > 1",
+    "SELECT *, credit * 2 AS twice FROM {a} WHERE credit > 1",
     "SELECT a.id, region, b.name FROM {a} a LEFT JOIN {b} b ON a.id = b.id WHERE a.region = 'eu' OR b.name IS NULL",
     "SELECT score, region, count(credit) AS n, avg(credit) AS mean, count(DISTINCT credit) AS kinds, "  # noqa: ISC004
     "collect_list(id) AS ids FROM {a} WHERE id <> 'k0' GROUP BY score, region HAVING count(*) > 1",

@@ -14,7 +14,7 @@ is the SELECT over the tables as they are then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +62,8 @@ class TableSources:
     declarations: Mapping[str, Declaration]
     changes: Mapping[str, DataFrame]
     """Every change, with DELETED."""
+    used: Mapping[str, set[str]] = field(default_factory=dict)
+    """The columns that the query uses, in lower case; empty before that is known."""
 
     def keys(self, name: str) -> list[str]:
         return [column.name for column in self.declarations[name].key_columns]
@@ -71,6 +73,27 @@ class TableSources:
 
     def schema(self, name: str) -> StructType:
         return self.changes[name].select(*map(quoted, self.columns(name))).schema
+
+    def kept(self, name: str) -> list[str]:
+        """The columns that are kept in state: the key, and what the query uses."""
+        wanted = self.used[name] | {key.lower() for key in self.keys(name)}
+        return [column for column in self.columns(name) if column.lower() in wanted]
+
+    def kept_schema(self, name: str) -> StructType:
+        return self.changes[name].select(*map(quoted, self.kept(name))).schema
+
+    def view(self, name: str, row: str) -> list[Column]:
+        """All columns of the table from the column `row` with those that were kept. A query may name the others in
+        `* EXCEPT (…)` only."""
+        from pyspark.sql import functions as F
+
+        kept = set(self.kept(name))
+        return [
+            F.col(f"{quoted(row)}.{quoted(one.name)}")
+            if one.name in kept
+            else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in self.schema(name).fields
+        ]
 
     def offset(self, name: str) -> str:
         return record_names(column.name for column in self.declarations[name].columns)["offset"]
@@ -85,6 +108,7 @@ def plan_tables(
     result = _over(spark, query, {name: spark.createDataFrame([], sources.schema(name)) for name in changes})
     plan = spark_plans.inlined(spark, spark_plans.analysed(result))
     check_tables(query, plan)
+    sources = replace(sources, used=spark_plans.used_columns(plan))
     grouping = grouping_of(plan)
     if grouping is not None:
         return _aggregate(spark, query, sources, result, grouping)
@@ -136,10 +160,7 @@ def _by_key(
     def step(rows: DataFrame) -> DataFrame:
         current = rows if len(names) > 1 else latest(rows)
         frames = {
-            name: current.where(f"NOT {quoted(name)}.{DELETED}").select(
-                *(F.col(f"{quoted(name)}.{quoted(column)}") for column in sources.columns(name))
-            )
-            for name in names
+            name: current.where(f"NOT {quoted(name)}.{DELETED}").select(*sources.view(name, name)) for name in names
         }
         changed = current.select(*(F.col(one).alias(name) for one, name in zip(keys, key, strict=True)))
         return with_deletions(_over(rows.sparkSession, query, frames), changed, key)
@@ -161,7 +182,7 @@ def _keyed(sources: TableSources, name: str, names: list[str], order: list[str])
     from pyspark.sql import functions as F
 
     frame = sources.changes[name]
-    row = F.struct(*(F.col(quoted(column)) for column in [*sources.columns(name), DELETED]))
+    row = F.struct(*(F.col(quoted(column)) for column in [*sources.kept(name), DELETED]))
     keys = [F.col(quoted(column)).alias(f"{KEY}{index}") for index, column in enumerate(order)]
     has_key = reduce(lambda one, other: one | other, (F.col(quoted(column)).isNotNull() for column in order))
     return frame.where(has_key).select(*keys, F.col(quoted(sources.offset(name))).alias(ORDER), row.alias(name))
@@ -198,7 +219,7 @@ def _aggregate(
 
     grouping.refuse_hidden_columns(query)
     name = next(iter(sources.changes))
-    schema = sources.schema(name)
+    schema = sources.kept_schema(name)
     groups = _grouped_changes(spark, query, sources, name, schema)
     key = grouping.key_columns
     key_schema = _schema_of(result, key)
@@ -206,7 +227,7 @@ def _aggregate(
 
     def step(rows: DataFrame) -> DataFrame:
         current = rows.where(f"{ROW} IS NOT NULL").select(F.from_json(ROW, schema, JSON_OPTIONS).alias(ROW))
-        table = current.select(*(F.col(f"{ROW}.{quoted(column)}") for column in sources.columns(name)))
+        table = current.select(*sources.view(name, ROW))
         keys = rows.select(F.from_json(GROUP_KEY, key_schema, JSON_OPTIONS).alias(KEY)).distinct()
         changed = keys.select(*(F.col(f"{KEY}.{quoted(column)}") for column in key))
         return with_deletions(_over(rows.sparkSession, query, {name: table}), changed, key)
@@ -233,8 +254,7 @@ def _grouped_changes(
 
     changes = _row_changes(sources, name)
     rows = changes.select(KEY, ROW, JOINS, F.from_json(ROW, schema, JSON_OPTIONS).alias("row"))
-    columns = [F.col(f"row.{quoted(column)}") for column in sources.columns(name)]
-    view = rows.select(*columns, KEY, ROW, JOINS)
+    view = rows.select(*sources.view(name, "row"), KEY, ROW, JOINS)
     plan = spark_plans.inlined(spark, spark_plans.analysed(_over(spark, query, {name: view})))
     grouping = grouping_of(plan)
     assert grouping is not None, "the same query had an aggregate"
@@ -264,7 +284,7 @@ def _row_changes(sources: TableSources, name: str) -> DataFrame:
 
     frame = sources.changes[name]
     keys = [F.col(quoted(column)) for column in sources.keys(name)]
-    row = F.to_json(F.struct(*(F.col(quoted(column)) for column in sources.columns(name))), JSON_OPTIONS)
+    row = F.to_json(F.struct(*(F.col(quoted(column)) for column in sources.kept(name))), JSON_OPTIONS)
     has_key = reduce(lambda one, other: one | other, (key.isNotNull() for key in keys))
     rows = frame.where(has_key).select(
         F.to_json(F.struct(*keys), JSON_OPTIONS).alias(KEY),
