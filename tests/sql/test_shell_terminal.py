@@ -61,6 +61,7 @@ def test_several_statements_in_one_line_run_one_after_the_other(shell: SqlTermin
         ("SELECT 1,\r   (2;", ["2 |    (2;", "|    ^", "close it with )"]),
         ("CREATE STREAM s WITH (tpic='x');", ["there is no setting tpic", "did you mean topic?"]),
         ("SELECT nope FROM ORDERS;", ["1 | SELECT nope FROM", "|        ^", "nope"]),
+        ("SELECT ROWTIME FROM ORDERS;", ["no column 'ROWTIME'", "write timestamp"]),
         ("SELECT 1 +;", ["1 | SELECT 1 +;", "^"]),
         ("SELECT * FROM no_such_topic;", ["no_such_topic", "|               ^"]),
         ("SELECT topk(price, 2) FROM ORDERS;", ["no function topk", "sort_array"]),

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.errors import MoldauError
+from moldau.sql import ksql_differences
 from moldau.sql.errors import SqlError
 from moldau.sql.relation_names import PLAIN_NAME, did_you_mean, nearest
 from moldau.sql.statements import QueryText
@@ -164,6 +165,9 @@ def _unknown_column(parameters: Mapping[str, str], spark: SparkSession | None) -
     name = _bare(parameters.get("objectName", ""))
     proposals = [_bare(one) for one in parameters.get("proposal", "").split(", ") if one]
     last = name.rpartition(".")[2]
+    instead = ksql_differences.COLUMNS.get(last.upper())
+    if instead is not None:
+        return f"there is no column {name!r}", f"write {instead}"
     near = nearest(last, [one.rpartition(".")[2] for one in proposals])
     hint = f"did you mean {near}?" if near else f"there are for example {', '.join(proposals)}" if proposals else None
     return f"there is no column {name!r}", hint
