@@ -118,13 +118,12 @@ def test_ctrl_c_ends_a_run_and_the_numbers_are_compared(tmp_path: Path, broker: 
 
     found: dict[bytes, dict[str, object]] = {}
     with started("campaign_comparison", "-b", broker.bootstrap, directory=tmp_path) as process:
-        with Consumer(
-            "campaign.results", bootstrap_servers=broker.bootstrap, group_id="test", auto_offset_reset="earliest"
-        ) as consumer:
+        settings = {"allow.auto.create.topics": "false", "metadata.max.age.ms": "1000", "auto.offset.reset": "earliest"}
+        with Consumer("campaign.results", settings, bootstrap_servers=broker.bootstrap, group_id="test") as consumer:
 
             def see() -> bool:
                 found.update({record.key: json.loads(record.value) for record in consumer.poll(timeout=0.1)})
-                return len(found) == 3
+                return len(found) == 3 or process.poll() is not None
 
             wait_until(see, "there are results", RUN_TIMEOUT_S)
         process.send_signal(signal.SIGINT)
