@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,7 +118,9 @@ class PipelineSpark:
             try:
                 gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]
                 self._process = gateway.proc
+                on_ctrl_c = signal.getsignal(signal.SIGINT)
                 self._context = SparkContext(gateway=gateway, conf=conf)
+                signal.signal(signal.SIGINT, on_ctrl_c)  # Spark has put its own in place, which ends at once
                 SparkSession(self._context)
             except PySparkRuntimeError as error:
                 raise PipelineError(f"Spark did not start: {reason_of(str(error))}; see {self._log}") from error
