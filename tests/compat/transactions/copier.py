@@ -2,13 +2,16 @@
 
 A program, so that a test can kill it anywhere:
 
-    python copier.py BOOTSTRAP SOURCE SINK GROUP (assign|subscribe)
+    python copier.py BOOTSTRAP SOURCE SINK GROUP (assign|subscribe) [STEP TIMES]
 
-It prints each step on a line before it takes it, and ends when it has read the records that existed at its start.
+It prints each step on a line before it takes it, and ends when it has read the records that existed at its start. With
+STEP and TIMES it stops itself (SIGSTOP) before it takes this step for the so-many-th time.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -18,7 +21,10 @@ RECORDS_A_TRANSACTION = 20
 
 
 class Copier:
-    def __init__(self, bootstrap: str, source: str, sink: str, group: str, mode: str) -> None:
+    def __init__(
+        self, bootstrap: str, source: str, sink: str, group: str, mode: str, step: str = "", times: str = "0"
+    ) -> None:
+        self.stops_at, self.times = step, int(times)
         self.source = source
         self.sink = sink
         self.producer = Producer(
@@ -68,20 +74,27 @@ class Copier:
         self.consumer.close()
 
     def _copy(self, messages: list[Message]) -> None:
-        say("transaction")
+        self.take("transaction")
         self.producer.begin_transaction()
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())
             self.producer.produce(self.sink, message.value(), partition=message.partition())
             self.at[message.partition()] = message.offset() + 1
-        say("flush")
+        self.take("flush")
         self.producer.flush(TIMEOUT_S)
-        say("offsets")
+        self.take("offsets")
         read = [TopicPartition(self.source, partition, offset) for partition, offset in self.at.items() if offset]
         self.producer.send_offsets_to_transaction(read, self.consumer.consumer_group_metadata(), TIMEOUT_S)
-        say("commit")
+        self.take("commit")
         self.producer.commit_transaction(TIMEOUT_S)
+
+    def take(self, step: str) -> None:
+        say(step)
+        if step == self.stops_at:
+            self.times -= 1
+            if not self.times:
+                os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def say(step: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -21,6 +22,7 @@ from tests.compat.transactions import copier
 from tests.compat.transactions.test_confluent_kafka import TIMEOUT_S, read
 from tests.support.process import BrokerProcess
 from tests.support.raw import RawConnection
+from tests.support.waiting import wait_until
 from tests.system import calls
 
 PARTITIONS = 2
@@ -35,8 +37,8 @@ SETTINGS = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.part
 class Copier:
     """A copier process whose output is read step by step."""
 
-    def __init__(self, bootstrap: str) -> None:
-        command = [sys.executable, copier.__file__, bootstrap, "source", "sink", "copier", "assign"]
+    def __init__(self, bootstrap: str, *stops_at: str) -> None:
+        command = [sys.executable, copier.__file__, bootstrap, "source", "sink", "copier", "assign", *stops_at]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.complaints = ""
         self._reader = threading.Thread(target=self._read_complaints, daemon=True)
@@ -57,6 +59,11 @@ class Copier:
         self.wait()
         raise AssertionError(f"ended before step {step}: {self.complaints}")
 
+    def wait_until_stopped(self) -> None:
+        """Return when the copier has stopped itself, at exactly the step that it was given."""
+        watched = psutil.Process(self.process.pid)
+        wait_until(lambda: watched.status() == psutil.STATUS_STOPPED, "the copier has stopped itself", TIMEOUT_S)
+
     def wait(self) -> int:
         code = self.process.wait(TIMEOUT_S)
         self._reader.join(TIMEOUT_S)
@@ -64,8 +71,8 @@ class Copier:
 
 
 @contextmanager
-def copying(bootstrap: str) -> Iterator[Copier]:
-    found = Copier(bootstrap)
+def copying(bootstrap: str, *stops_at: str) -> Iterator[Copier]:
+    found = Copier(bootstrap, *stops_at)
     with found.process:
         try:
             yield found
@@ -90,9 +97,8 @@ def test_a_paused_copier_is_fenced_when_it_resumes_and_every_input_is_copied_onc
                     values.append(b"%d-%06d" % (partition, len(values)))
                     producer.produce("source", values[-1], partition=partition)
             assert producer.flush(TIMEOUT_S) == 0
-            with copying(broker.bootstrap) as zombie:
-                zombie.follow(rng.choice(STEPS), rng.choice(FREEZES_IN))
-                zombie.process.send_signal(signal.SIGSTOP)
+            with copying(broker.bootstrap, rng.choice(STEPS), str(rng.choice(FREEZES_IN))) as zombie:
+                zombie.wait_until_stopped()
                 with copying(broker.bootstrap) as successor:
                     successor.follow(rng.choice(STEPS), rng.choice(FREEZES_IN))
                     restart(broker, number)
