@@ -40,6 +40,9 @@ PARTS = (
 )
 """In starting order. A part inside another part is excluded from the outer one."""
 
+SLOWEST = ("--durations=6", "--durations-min=5")
+"""Each report names its slowest tests, for those who want to make the whole faster."""
+
 UNCHECKED = re.compile(r"(\x1b\[[0-9;]*m)*WARNING: ")
 """The start of a line with which a test summary reports a check that could not run here."""
 
@@ -69,7 +72,7 @@ class Parts:
     def run(self, name: str) -> Report:
         began = time.monotonic()
         inner = [part for part in PARTS if part.startswith(f"{name}/")]
-        command = [sys.executable, "-m", "pytest", name, *(f"--ignore={part}" for part in inner)]
+        command = [sys.executable, "-m", "pytest", name, *SLOWEST, *(f"--ignore={part}" for part in inner)]
         if sys.stdout.isatty():
             command.append("--color=yes")
         # A file instead of a pipe: a process that a test did not end would keep a pipe open forever.
