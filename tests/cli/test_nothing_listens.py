@@ -47,6 +47,7 @@ produce t
 quotas list
 quotas remove producer_byte_rate --user alice
 quotas set --user alice --producer-byte-rate 1000
+sql -e SELECT(1)
 topics alter t --partitions 2
 topics create t
 topics delete t
@@ -81,8 +82,12 @@ def closed_port() -> Iterator[str]:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-SERVICES = ("connect", "connect standalone")
+SERVICES = ("connect", "connect standalone", "sql serve")
 """Commands that wait for their brokers, and say so: they may be started before them."""
+
+
+PROJECTS = ("pipeline new", "pipeline run")
+"""Commands that need a project: tests/pipelines/test_projects.py runs them without a broker."""
 
 
 def cluster_commands() -> Iterator[tuple[str, set[str]]]:
@@ -101,7 +106,7 @@ def cluster_commands() -> Iterator[tuple[str, set[str]]]:
 def test_every_command_of_a_cluster_is_tried_here_and_can_wait() -> None:
     tried = {" ".join(line.split()[:count]) for line in COMMANDS for count in (1, 2)}
     for command, options in cluster_commands():
-        if command not in SERVICES:
+        if command not in SERVICES + PROJECTS:
             assert command in tried
             assert "--wait" in options, command
 
