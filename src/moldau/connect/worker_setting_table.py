@@ -15,6 +15,7 @@ from typing import Final
 
 from moldau.client.settings import ADMIN
 from moldau.client.settings.security import SECURITY_SETTINGS
+from moldau.service.client_setting_names import FOR_CLIENTS
 from moldau.service.http_settings import http_declarations, tls_declarations
 from moldau.settings.setting import Setting, SettingType, Value
 from moldau.settings.table import SettingTable
@@ -36,26 +37,6 @@ JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 POLICIES: Final = ("All", "None", "Principal")
 POLICY_SUFFIX: Final = "ConnectorClientConfigOverridePolicy"
-
-FOR_CLIENTS: Final = (
-    "bootstrap.servers",
-    "client.id",
-    "client.dns.lookup",
-    "connections.max.idle.ms",
-    "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "receive.buffer.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.timeout.ms",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms",
-    "socket.connection.setup.timeout.ms",
-)
-"""Settings of the worker's own clients, declared as those of the admin client."""
 
 ONE_UNIT: Final = "the leader assigns whole connectors, and workers send each other the login of the request"
 NO_JARS: Final = "connectors are Python packages, found by their entry points"

@@ -19,10 +19,10 @@ from moldau.connect.config_providers import ConfigProviders, config_providers
 from moldau.connect.connector_settings import CONVERTERS
 from moldau.connect.herder.distributed_herder import DistributedSettings, StorageTopic
 from moldau.connect.validation import WorkerRules
-from moldau.connect.worker_setting_table import CONNECT, FOR_CLIENTS, POLICY_SUFFIX
+from moldau.connect.worker_setting_table import CONNECT, POLICY_SUFFIX
 from moldau.host.event_log import event_logger
-from moldau.host.machine_names import full_host_name
-from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings, http_settings
+from moldau.service.client_setting_names import FOR_CLIENTS
+from moldau.service.http_settings import HttpAddress, HttpSettings, advertised_address, http_settings
 from moldau.service.setting_sources import gather_settings
 from moldau.settings.setting import SettingError
 from moldau.settings.topic import TOPIC
@@ -101,15 +101,7 @@ class WorkerSettings:
 
     def advertised(self, served: Iterable[HttpAddress]) -> HttpAddress:
         """The address under which other workers reach this one, from the addresses that are served."""
-        addresses = list(served)
-        scheme = self.values["rest.advertised.listener"] or addresses[0].scheme
-        chosen = next((one for one in addresses if one.scheme == scheme), None)
-        if chosen is None:
-            raise SettingError("rest.advertised.listener", f"there is no {scheme} listener in listeners")
-        host = self.values["rest.advertised.host.name"] or chosen.host
-        if host in ALL_INTERFACES:
-            host = full_host_name()
-        return HttpAddress(scheme, host, self.values["rest.advertised.port"] or chosen.port)
+        return advertised_address(self.values, served)
 
     def distributed(self, served: Iterable[HttpAddress]) -> DistributedSettings:
         """The settings of the herder of a distributed worker."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moldau.host.machine_names import full_host_name
 from moldau.net.tls_settings import CLIENT_AUTH, PROTOCOLS, TlsSettings
 from moldau.settings.setting import Setting, SettingError, SettingType, Value
 
@@ -237,3 +238,16 @@ def tls_of(values: Mapping[str, Any]) -> TlsSettings:
         cipher_suites=tuple(text("cipher.suites") or ()),
         prefix=TLS_PREFIX if own else "",
     )
+
+
+def advertised_address(values: Mapping[str, Any], served: Iterable[HttpAddress]) -> HttpAddress:
+    """The address under which other processes of the service reach this one, from the addresses that are served."""
+    addresses = list(served)
+    scheme = values["rest.advertised.listener"] or addresses[0].scheme
+    chosen = next((one for one in addresses if one.scheme == scheme), None)
+    if chosen is None:
+        raise SettingError("rest.advertised.listener", f"there is no {scheme} listener in listeners")
+    host = values["rest.advertised.host.name"] or chosen.host
+    if host in ALL_INTERFACES:
+        host = full_host_name()
+    return HttpAddress(scheme, host, values["rest.advertised.port"] or chosen.port)

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from moldau.client.settings import ADMIN, CONSUMER, PRODUCER
 from moldau.client.settings.security import SECURITY_SETTINGS
-from moldau.host.machine_names import full_host_name
-from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings, http_settings
+from moldau.service.client_setting_names import FOR_CLIENTS
+from moldau.service.http_settings import HttpAddress, HttpSettings, advertised_address, http_settings
 from moldau.service.setting_sources import gather_settings
 from moldau.settings.setting import SettingError
-from moldau.sql.server.setting_table import FOR_CLIENTS, SQL_SERVER
+from moldau.sql.server.setting_table import SQL_SERVER
 from moldau.sql.server.supervision import RestartRules
 
 ENVIRONMENT_PREFIX: Final = "MOLDAU_SQL_"
@@ -55,15 +55,7 @@ class ServerSettings:
 
     def advertised(self, served: Iterable[HttpAddress]) -> str:
         """The URL under which other servers reach this one, from the addresses that are served."""
-        addresses = list(served)
-        scheme = self.values["rest.advertised.listener"] or addresses[0].scheme
-        chosen = next((one for one in addresses if one.scheme == scheme), None)
-        if chosen is None:
-            raise SettingError("rest.advertised.listener", f"there is no {scheme} listener in listeners")
-        host = self.values["rest.advertised.host.name"] or chosen.host
-        if host in ALL_INTERFACES:
-            host = full_host_name()
-        return HttpAddress(scheme, host, self.values["rest.advertised.port"] or chosen.port).url
+        return advertised_address(self.values, served).url
 
 
 def server_settings(

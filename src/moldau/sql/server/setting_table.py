@@ -7,6 +7,7 @@ from typing import Final
 
 from moldau.client.settings import ADMIN
 from moldau.client.settings.security import SECURITY_SETTINGS
+from moldau.service.client_setting_names import FOR_CLIENTS
 from moldau.service.http_settings import http_declarations, tls_declarations
 from moldau.settings.setting import Setting, SettingType, Value
 from moldau.settings.table import SettingTable
@@ -17,26 +18,6 @@ INT, STRING = SettingType.INT, SettingType.STRING
 DEFAULT_PORT: Final = 8088
 DEFAULT_SERVICE: Final = "default"
 DEFAULT_STATE_DIR: Final = "moldau-sql-state"
-
-FOR_CLIENTS: Final = (
-    "bootstrap.servers",
-    "client.id",
-    "client.dns.lookup",
-    "connections.max.idle.ms",
-    "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "receive.buffer.bytes",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
-    "request.timeout.ms",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms",
-    "socket.connection.setup.timeout.ms",
-)
-"""Settings of the clients of the server and of its queries, declared as those of the admin client."""
 
 
 def _service(value: Value) -> str | None:
