@@ -80,9 +80,7 @@ def test_an_error_shows_the_line_and_what_to_write(
     assert "org.apache" not in shown
 
 
-def test_ctrl_c_ends_a_running_query_and_not_the_shell(shell: SqlTerminal, soak: bool) -> None:
-    if not soak:
-        pytest.skip("with make soak: Spark's tasks may notice their end late, and the next statement waits for them")
+def test_ctrl_c_ends_a_running_query_and_not_the_shell(shell: SqlTerminal) -> None:
     shell.begin("SELECT count(*) FROM range(100000000000) a JOIN range(1000000) b ON a.id % 7 = b.id % 5;")
     shell.until("running")
     assert "ended by Ctrl-C" in shell.interrupt()

@@ -119,13 +119,15 @@ class LiveChanges:
 
     def _batch(self, frame: DataFrame, number: int) -> None:
         """Spark calls it with the result of each micro-batch."""
-        with self._in_batch:
-            if self._stopped.is_set() or self._failed is not None:
-                return
-            try:
+        if not self._in_batch.acquire(blocking=False):
+            return  # `stop` holds it, and Spark ends the query only when this function has returned
+        try:
+            if not self._stopped.is_set() and self._failed is None:
                 self._rows_of(frame)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it, not Spark's console
-                self._failed = failure(error, self._plan.query, self._plan.spark)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets it, not Spark's console
+            self._failed = failure(error, self._plan.query, self._plan.spark)
+        finally:
+            self._in_batch.release()
 
     def _rows_of(self, frame: DataFrame) -> None:
         has_deleted = DELETED in frame.columns[len(self._plan.columns) :]

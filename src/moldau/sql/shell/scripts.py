@@ -91,13 +91,14 @@ class ScriptRunner:
     def execute(self, statement: Statement) -> None:
         """Run one statement of the session, and show its result."""
         run = StatementRun(self._session, statement)
-        begun = False
+        begun = live = False
         try:
             for events in run.events():
                 if events:
                     self._on_ready()
-                elif not begun:
+                elif not live:
                     self._on_wait()
+                live = live or any(isinstance(event, Began) and event.continuous for event in events)
                 begun = self._show(events, begun)
         except KeyboardInterrupt:
             self._on_ready()
