@@ -1,0 +1,1 @@
+"""Protobuf schemas: parser of .proto texts, linker, printer and compatibility rules."""
