@@ -3,7 +3,7 @@
 Reads answer from memory and never wait; `await registry.fresh()` before a read makes sure that it sees every write that
 was acknowledged before, on whatever node. Writes return when they are stored and visible on this node.
 
-Every operation raises `Refusal` (status, code, message). A write raises `NotLeader` with the leader's URL: the REST
+Every operation raises `RegistryRefusal` (status, code, message). A write raises `NotLeader` with the leader's URL: the REST
 API forwards the request there, and calls `fresh` before it passes the answer on.
 
 Subjects may be qualified by a context: `:.context:subject`. The empty subject "" stands for the default context, and
