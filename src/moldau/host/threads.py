@@ -23,6 +23,9 @@ MAX_WAITING_JOBS = 65_536
 Lock = threading.Lock
 """For the little state that the event loop and its threads share."""
 
+Event = threading.Event
+"""For blocking code that waits, for a time or for another thread."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

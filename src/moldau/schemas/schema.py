@@ -49,3 +49,5 @@ class RegisteredSchema:
     schema: Schema
     subject: str | None = None
     version: int | None = None
+    guid: str | None = None
+    """The globally unique id, a UUID, of registries that have one. Ids in headers of records are written with it."""
