@@ -253,6 +253,8 @@ TWO_OF_A_NAME = {
     "Broker": "the broker, and the one in a thread that tests start",
     "Stage": "a step of a login, and a step of a connector, with the name that dead letters give it",
     "RowError": "rows that a producer cannot write, and rows that a step of a connector cannot process",
+    "Schema": "a schema of the registry, and the schema of a connector's records",
+    "SchemaType": "a language of schemas, and a type of a connector's values",
     "Request": "a request message, and a request while a session handles it",
 }
 """Class names with two meanings on purpose. All others lead a search to one place."""

@@ -1,4 +1,4 @@
-"""Wire format of serialized values: a magic byte and the id of the schema before the data, or the id in a header.
+"""Wire format of serialized values: magic byte and schema id before the data, or the id in a header.
 
     0 | id as four bytes, big-endian | data                 Avro and JSON Schema
     0 | id | path of the message type | data                 Protobuf; the path is a list of zigzag varints
