@@ -3,8 +3,8 @@
 Reads answer from memory and never wait; `await registry.fresh()` before a read makes sure that it sees every write that
 was acknowledged before, on whatever node. Writes return when they are stored and visible on this node.
 
-Every operation raises `RegistryRefusal` (status, code, message). A write raises `NotLeader` with the leader's URL: the REST
-API forwards the request there, and calls `fresh` before it passes the answer on.
+Every operation raises `RegistryRefusal` (status, code, message). A write raises `NotLeader` with the leader's URL: the
+REST API forwards the request there, and calls `fresh` before it passes the answer on.
 
 Subjects may be qualified by a context: `:.context:subject`. The empty subject "" stands for the default context, and
 `:.context:` for all subjects of a context; None is the whole registry (`/config`, `/mode`). A version is a number, or
@@ -53,7 +53,8 @@ class NewSchema:
     id: int | None = None
     """The id to register under. Allowed in mode IMPORT only; None or -1: the registry chooses."""
     version: int | None = None
-    """The version to register as; None, 0 or -1: the next one."""
+    """The version to register as; None or 0: the next one; -1: the next one, which its metadata names
+    (`confluent:version`)."""
 
     @classmethod
     def of(cls, schema: Schema) -> NewSchema:
@@ -131,7 +132,7 @@ class Registry(Protocol):
     ) -> Sequence[ListedSchema]:
         """All versions of subjects that begin with the prefix, by subject and version (`GET /schemas`).
 
-        `prefix` None or "": the default context; `:.context:` that context; `:*:` all contexts.
+        `prefix` None or `:*:`: all contexts; "": the default context; `:.context:` that context.
         """
         ...
 
@@ -197,8 +198,10 @@ class Registry(Protocol):
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
-    async def register(self, subject: str, schema: NewSchema, *, normalize: bool = False) -> ListedSchema:
-        """Register a schema, or find it registered. Refusals 409, 42201, 42205, 42207, 42208, 42209."""
+    async def register(
+        self, subject: str, schema: NewSchema, *, normalize: bool = False, force: bool = False
+    ) -> ListedSchema:
+        """Register a schema, or find it registered. `force`: without the check of compatibility. Refusals 409, 42201, 42205, 42207, 42208, 42209."""
         ...
 
     async def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int: ...
@@ -207,7 +210,8 @@ class Registry(Protocol):
 
     async def set_config(self, subject: str | None, update: Mapping[str, Any]) -> dict[str, Any]:
         """Change fields of a config, named as in the REST API (`compatibility`, `normalize`, `alias`,
-        `compatibilityGroup`, `defaultMetadata` …); a field of None is removed. Returns the fields that were given.
+        `compatibilityGroup`, `defaultMetadata` …); a field of None is removed. Returns the whole config, with its
+        level as `compatibility`.
 
         Refusal 42203.
         """
@@ -221,8 +225,11 @@ class Registry(Protocol):
         """Refusals 42204, 42205 (IMPORT with schemas and without `force`)."""
         ...
 
-    async def delete_mode(self, subject: str | None) -> str:
-        """Returns the mode that was deleted."""
+    async def delete_mode(self, subject: str | None, *, recursive: bool = False) -> str | None:
+        """Returns the mode that was deleted. With `recursive`, modes of all subjects of a context too.
+
+        Refusal 40401 if there is none, unless `recursive`.
+        """
         ...
 
     async def delete_context(self, context: str) -> None:
