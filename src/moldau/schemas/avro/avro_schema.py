@@ -8,10 +8,13 @@ schema.expanded()                  # Python form of the JSON without references,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moldau.schemas.avro.schema_json import compact_json
+from moldau.schemas.avro.schema_parser import SchemaParser
+from moldau.schemas.avro.schema_resolution import reading_problems
+from moldau.schemas.avro.schema_text import schema_json
 from moldau.schemas.avro.types import AvroType, NamedType
 from moldau.schemas.errors import InvalidSchema
 from moldau.schemas.parsed_schema import Incompatibility
@@ -19,17 +22,25 @@ from moldau.schemas.schema import SchemaType
 
 
 class AvroSchema:
-    """A parsed Avro schema. InvalidSchema says which rule of the specification the text breaks, and where."""
+    """A parsed Avro schema. InvalidSchema says which rule of the specification the text breaks, and where.
+
+    `resolved` has the texts of the references, dependencies first. A schema that exists already is parsed with
+    `strict=False`: names with letters of all languages and defaults that do not fit are accepted then.
+    """
 
     root: AvroType
     """The type of the whole schema."""
 
-    def __init__(self, text: str, resolved: Mapping[str, str] | None = None) -> None:
-        try:
-            self._json = json.loads(text)
-        except ValueError as error:
-            raise InvalidSchema(f"the Avro schema is not valid JSON: {error}") from None
-        self._resolved = dict(resolved or {})
+    def __init__(self, text: str, resolved: Mapping[str, str] | None = None, *, strict: bool = True) -> None:
+        parser = SchemaParser(strict=strict)
+        for reference, referenced in (resolved or {}).items():
+            try:
+                parser.parse(referenced)
+            except InvalidSchema as error:
+                raise InvalidSchema(f"in the referenced schema '{reference}': {error}") from None
+        self._referenced = frozenset(parser.names)
+        self.root = parser.parse(text)
+        self._canonical: str | None = None
 
     @property
     def type(self) -> SchemaType:
@@ -42,22 +53,18 @@ class AvroSchema:
 
     def canonical(self) -> str:
         """The text as the registry stores it: compact JSON, attributes in Avro's order, the user's own ones kept."""
-        return json.dumps(self._json, separators=(",", ":"), ensure_ascii=False)
+        if self._canonical is None:
+            self._canonical = compact_json(schema_json(self.root, self._referenced))
+        return self._canonical
 
     def normalized(self) -> str:
-        """The text of `normalize=true`: full names, own attributes sorted, equal for schemas that mean the same."""
-        return json.dumps(self._json, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+        """The text of `normalize=true`: own attributes and aliases sorted, defaults in one form, equal names."""
+        return compact_json(schema_json(self.root, self._referenced, normalize=True))
 
     def expanded(self) -> Any:
         """The schema in Python's form of its JSON, with the types of its references put in at their first use."""
-        return self._json
+        return schema_json(self.root)
 
     def incompatibilities(self, writer: AvroSchema) -> Sequence[Incompatibility]:
         """Why data of `writer` cannot be read with this schema, by the rules of schema resolution; empty if it can."""
-        return [] if self.canonical() == writer.canonical() else _compared(self.root, writer.root)
-
-
-def _compared(reader: AvroType, writer: AvroType) -> list[Incompatibility]:
-    if reader.kind != writer.kind:
-        return [Incompatibility("TYPE_MISMATCH", "/", f"the reader has {reader.kind}, the writer {writer.kind}")]
-    return []
+        return reading_problems(self.root, writer.root)
