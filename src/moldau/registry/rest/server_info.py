@@ -1,0 +1,26 @@
+"""Endpoints about the registry itself: `/` and `/v1/metadata`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moldau import __version__
+from moldau.registry.rest.endpoint import ApiCall, ApiReply
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """What the registry says about itself, and the handlers of the endpoints."""
+
+    kafka_cluster_id: str = ""
+    group_id: str = "schema-registry"
+
+    async def root(self, call: ApiCall) -> ApiReply:
+        return ApiReply({})
+
+    async def id(self, call: ApiCall) -> ApiReply:
+        clusters = {"kafka-cluster": self.kafka_cluster_id, "schema-registry-cluster": self.group_id}
+        return ApiReply({"scope": {"path": [], "clusters": clusters}, "id": ""})
+
+    async def version(self, call: ApiCall) -> ApiReply:
+        return ApiReply({"version": __version__, "commitId": ""})
