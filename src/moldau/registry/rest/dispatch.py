@@ -17,7 +17,7 @@ from moldau.client.errors import MoldauError
 from moldau.host.event_log import event_logger
 from moldau.registry.refusals import NotLeader, RegistryRefusal, forwarding_failed, no_leader
 from moldau.registry.registry import Registry
-from moldau.registry.rest.endpoint import ApiCall, ApiOperation, ApiReply
+from moldau.registry.rest.endpoint import ApiCall, ApiEndpoint, ApiReply
 from moldau.registry.rest.errors import ApiError, http_error, not_found
 from moldau.registry.rest.media_types import V1, answer_type, is_accepted
 from moldau.registry.rest.paths import CONTEXTS, PathTree, path_parts, within_context
@@ -40,7 +40,7 @@ BODY: Final = "moldau.registry.body"
 class RegistryApi:
     """The ASGI application of all endpoints."""
 
-    def __init__(self, endpoints: Iterable[ApiOperation], registry: Registry, forwarder: Forwarder) -> None:
+    def __init__(self, endpoints: Iterable[ApiEndpoint], registry: Registry, forwarder: Forwarder) -> None:
         self._paths = PathTree(endpoints)
         self._registry = registry
         self._forwarder = forwarder
@@ -78,7 +78,7 @@ class RegistryApi:
         endpoint = methods.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             return _other_method(method, methods)
-        scope["endpoint"] = _Named(endpoint.path)
+        scope["endpoint"] = _Named(endpoint.operation.path)
         call = ApiCall(names, query)
         if method in ("POST", "PUT"):
             call.body = (await receive()).get("body", b"")
@@ -129,7 +129,7 @@ def _query(text: bytes) -> Mapping[str, Sequence[str]]:
         raise ApiError(400, 400, f"the request has more than {MAX_PARAMETERS} query parameters") from None
 
 
-def _other_method(method: str, methods: Mapping[str, ApiOperation]) -> ApiReply:
+def _other_method(method: str, methods: Mapping[str, ApiEndpoint]) -> ApiReply:
     allowed = ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
     headers = {"Allow": allowed}
     if method == "OPTIONS":

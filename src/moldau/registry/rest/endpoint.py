@@ -1,4 +1,4 @@
-"""ApiOperation: one operation of the REST API as data, with the call that a handler gets and the reply that it gives.
+"""Operation of the REST API as data, the call that its handler gets, and the reply that it gives.
 
 The routes and the OpenAPI description are both made from endpoints, so that they cannot differ.
 """
@@ -128,15 +128,57 @@ class ApiOperation:
 
     method: str
     path: str
-    operation: str
-    """The name of the operation in the OpenAPI description."""
+    name: str
+    """The name in the OpenAPI description."""
     summary: str
-    handler: Handler
     answer: Mapping[str, Any]
     """The JSON schema of the answer."""
     parameters: Sequence[Parameter] = ()
     body: Mapping[str, Any] | None = None
     """The JSON schema of the body."""
-    errors: Sequence[int] = field(default=())
-    """The registry's own codes that the endpoint answers with, beside those of HTTP."""
+    errors: Sequence[int] = ()
+    """The registry's own codes that it answers with, beside those of HTTP."""
     status: int = 200
+
+
+@dataclass(frozen=True)
+class ApiEndpoint:
+    """An operation with the handler that carries it out."""
+
+    operation: ApiOperation
+    handler: Handler
+
+
+H = TypeVar("H", bound=Callable[..., Awaitable[ApiReply]])
+_OPERATIONS: Final = "api_operations"
+
+
+def operation(
+    method_and_path: str,
+    name: str,
+    summary: str,
+    answer: Mapping[str, Any],
+    parameters: Sequence[Parameter] = (),
+    *,
+    body: Mapping[str, Any] | None = None,
+    errors: Sequence[int] = (),
+    status: int = 200,
+) -> Callable[[H], H]:
+    """Make a method of a resource the handler of an operation. One method may handle several."""
+    method, path = method_and_path.split()
+    described = ApiOperation(method, path, name, summary, answer, parameters, body, errors, status)
+
+    def decorate(handler: H) -> H:
+        setattr(handler, _OPERATIONS, [described, *getattr(handler, _OPERATIONS, ())])
+        return handler
+
+    return decorate
+
+
+def endpoints_of(resource: object) -> list[ApiEndpoint]:
+    """The operations of a resource, in the order of its source."""
+    return [
+        ApiEndpoint(described, getattr(resource, name))
+        for name, member in vars(type(resource)).items()
+        for described in getattr(member, _OPERATIONS, ())
+    ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moldau import __version__
 from moldau.registry.rest.body_schemas import COMPONENTS
-from moldau.registry.rest.endpoint import ApiOperation, Parameter
+from moldau.registry.rest.endpoint import ApiEndpoint, ApiOperation, Parameter
 from moldau.registry.rest.media_types import DEFAULT, JSON, V1
 
 TITLES: Final = {
@@ -59,11 +59,12 @@ _PATH_TEXTS: Final = {
 }
 
 
-def openapi(endpoints: Iterable[ApiOperation]) -> dict[str, Any]:
+def openapi(endpoints: Iterable[ApiEndpoint]) -> dict[str, Any]:
     """The description, as the JSON of `/openapi.json`."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        one = endpoint.operation
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one)
     return {
         "openapi": "3.0.3",
         "info": {
@@ -77,19 +78,19 @@ def openapi(endpoints: Iterable[ApiOperation]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: ApiOperation) -> dict[str, Any]:
+def _described(operation: ApiOperation) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "operationId": endpoint.operation,
-        "summary": endpoint.summary,
-        "tags": [TITLES.get(endpoint.path.split("/")[1], "Registry")],
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [TITLES.get(operation.path.split("/")[1], "Registry")],
         "parameters": [
-            *(_path_parameter(name) for name in _NAMES.findall(endpoint.path)),
-            *(_query_parameter(one) for one in endpoint.parameters),
+            *(_path_parameter(name) for name in _NAMES.findall(operation.path)),
+            *(_query_parameter(one) for one in operation.parameters),
         ],
-        "responses": _responses(endpoint),
+        "responses": _responses(operation),
     }
-    if endpoint.body is not None:
-        found["requestBody"] = {"required": True, "content": _content(endpoint.body)}
+    if operation.body is not None:
+        found["requestBody"] = {"required": True, "content": _content(operation.body)}
     return found
 
 
@@ -109,15 +110,15 @@ def _query_parameter(one: Parameter) -> dict[str, Any]:
     return {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": schema}
 
 
-def _responses(endpoint: ApiOperation) -> dict[str, Any]:
+def _responses(operation: ApiOperation) -> dict[str, Any]:
     done: dict[str, Any] = {"description": "Done."}
-    if endpoint.status != 204:
-        done["content"] = _content(endpoint.answer)
-    codes = [*EVERYWHERE, *(WITH_BODY if endpoint.body is not None else ()), *endpoint.errors]
+    if operation.status != 204:
+        done["content"] = _content(operation.answer)
+    codes = [*EVERYWHERE, *(WITH_BODY if operation.body is not None else ()), *operation.errors]
     by_status: dict[int, list[int]] = {}
     for code in codes:
         by_status.setdefault(code if code < 1_000 else code // 100, []).append(code)
-    found: dict[str, Any] = {str(endpoint.status): done}
+    found: dict[str, Any] = {str(operation.status): done}
     for status, own in sorted(by_status.items()):
         text = " ".join(f"{code}: {MEANINGS[code]}" for code in dict.fromkeys(own))
         found[str(status)] = {"description": text, "content": _content({"$ref": "#/components/schemas/Error"})}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from moldau.registry.rest.endpoint import ApiOperation
+from moldau.registry.rest.endpoint import ApiEndpoint
 from moldau.registry.rest.errors import ApiError
 
 CONTEXTS: Final = "contexts"
@@ -31,21 +31,21 @@ class _Node:
     def __init__(self) -> None:
         self.fixed: dict[str, _Node] = {}
         self.named: tuple[str, _Node] | None = None
-        self.methods: dict[str, ApiOperation] = {}
+        self.methods: dict[str, ApiEndpoint] = {}
 
 
 class PathTree:
     """The endpoints by their paths."""
 
-    def __init__(self, endpoints: Iterable[ApiOperation]) -> None:
+    def __init__(self, endpoints: Iterable[ApiEndpoint]) -> None:
         self._root = _Node()
         for endpoint in endpoints:
             node = self._root
-            for part in endpoint.path.strip("/").split("/") if endpoint.path != "/" else ():
+            for part in [one for one in endpoint.operation.path.split("/") if one]:
                 node = _child(node, part)
-            node.methods[endpoint.method] = endpoint
+            node.methods[endpoint.operation.method] = endpoint
 
-    def find(self, parts: Sequence[str]) -> tuple[Mapping[str, ApiOperation], dict[str, str]]:
+    def find(self, parts: Sequence[str]) -> tuple[Mapping[str, ApiEndpoint], dict[str, str]]:
         """The endpoints of a path by method, with the values of its names. No methods: there is no such path."""
         node, values = self._root, {}
         for part in parts:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from moldau.registry.refusals import RegistryRefusal
 from moldau.registry.registry import ListedSchema, Registry
 from moldau.registry.rest.bodies import Body, schema_body
-from moldau.registry.rest.endpoint import ApiCall, ApiReply, integer, page
+from moldau.registry.rest.body_schemas import STRING, array, reference
+from moldau.registry.rest.endpoint import ApiCall, ApiReply, flag, integer, operation, page, word
 from moldau.registry.rest.formats import formatted, references_of
+from moldau.registry.rest.parameters import DELETED, FORMAT, PAGE, REFERENCE_FORMAT, SUBJECT, SUBJECT_PREFIX
+
+UNKNOWN: Final = (40403,)
+LATEST_ONLY: Final = flag("latestOnly", "Only the newest version of each subject.")
+ALIASES: Final = flag("aliases", "Also under aliases of subjects.")
+RULE_TYPE: Final = word("ruleType", "Only with rules of this type.")
+FETCH_MAX_ID: Final = flag("fetchMaxId", "Also the largest id that was given.")
 
 
 class SchemasResource:
@@ -15,9 +25,17 @@ class SchemasResource:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    @operation("GET /schemas/types", "getSchemaTypes", "Types of schemas", array(STRING))
     async def types(self, call: ApiCall) -> ApiReply:
         return ApiReply(self._registry.schema_types())
 
+    @operation(
+        "GET /schemas",
+        "getSchemas",
+        "Schemas of all subjects",
+        array(reference("Schema")),
+        (SUBJECT_PREFIX, DELETED, LATEST_ONLY, ALIASES, RULE_TYPE, *PAGE),
+    )
     async def list(self, call: ApiCall) -> ApiReply:
         await self._registry.fresh()
         found = self._registry.schemas(
@@ -29,6 +47,14 @@ class SchemasResource:
         )
         return ApiReply([schema_body(one, one.registered.schema.text) for one in page(call, found)])
 
+    @operation(
+        "GET /schemas/ids/{id}",
+        "getSchemaById",
+        "A schema by its id",
+        reference("SchemaString"),
+        (SUBJECT, FORMAT, REFERENCE_FORMAT, FETCH_MAX_ID),
+        errors=UNKNOWN,
+    )
     async def by_id(self, call: ApiCall) -> ApiReply:
         found = await self._find(call)
         body = self._string_body(call, found)
@@ -36,9 +62,20 @@ class SchemasResource:
             body["maxId"] = self._registry.max_id(call.text("subject") or None)
         return ApiReply(body)
 
+    @operation(
+        "GET /schemas/ids/{id}/schema", "getTextById", "The text of a schema", {}, (SUBJECT, FORMAT), errors=UNKNOWN
+    )
     async def text_by_id(self, call: ApiCall) -> ApiReply:
         return ApiReply(text=formatted(self._registry, await self._find(call), call.text("format")))
 
+    @operation(
+        "GET /schemas/ids/{id}/subjects",
+        "getSubjectsOfId",
+        "Subjects that have a schema",
+        array(STRING),
+        (SUBJECT, DELETED, *PAGE),
+        errors=UNKNOWN,
+    )
     async def subjects(self, call: ApiCall) -> ApiReply:
         await self._registry.fresh()
         found = self._registry.subjects_of_id(
@@ -46,6 +83,14 @@ class SchemasResource:
         )
         return ApiReply(page(call, found))
 
+    @operation(
+        "GET /schemas/ids/{id}/versions",
+        "getVersionsOfId",
+        "Subjects and versions of a schema",
+        array(reference("SubjectVersion")),
+        (SUBJECT, DELETED, *PAGE),
+        errors=UNKNOWN,
+    )
     async def versions(self, call: ApiCall) -> ApiReply:
         await self._registry.fresh()
         found = self._registry.versions_of_id(
@@ -53,10 +98,25 @@ class SchemasResource:
         )
         return ApiReply([{"subject": one.subject, "version": one.version} for one in page(call, found)])
 
+    @operation(
+        "GET /schemas/guids/{guid}",
+        "getSchemaByGuid",
+        "A schema by its GUID",
+        reference("SchemaString"),
+        (FORMAT,),
+        errors=UNKNOWN,
+    )
     async def by_guid(self, call: ApiCall) -> ApiReply:
         await self._registry.fresh()
         return ApiReply(self._string_body(call, self._registry.by_guid(call.path["guid"])))
 
+    @operation(
+        "GET /schemas/guids/{guid}/ids",
+        "getIdsOfGuid",
+        "Contexts and ids of a GUID",
+        array(reference("ContextId")),
+        errors=UNKNOWN,
+    )
     async def ids_of_guid(self, call: ApiCall) -> ApiReply:
         await self._registry.fresh()
         found = self._registry.ids_of_guid(call.path["guid"])
