@@ -38,6 +38,8 @@ class ListedSchema:
     guid: str
     """The identity of the schema's content, as a UUID: equal in all registries and contexts."""
     deleted: bool = False
+    aliases: tuple[str, ...] = ()
+    """Subjects whose alias is the schema's subject; only where they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,10 @@ class Registry(Protocol):
     async def register(
         self, subject: str, schema: NewSchema, *, normalize: bool = False, force: bool = False
     ) -> ListedSchema:
-        """Register a schema, or find it registered. `force`: without the check of compatibility. Refusals 409, 42201, 42205, 42207, 42208, 42209."""
+        """Register a schema, or find it registered. `force`: without the check of compatibility.
+
+        Refusals 409, 42201, 42205, 42208, 42209, 42210.
+        """
         ...
 
     async def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> int: ...

@@ -44,7 +44,8 @@ class _Context:
     max_id: int = 0
     by_id: dict[int, dict[Version, None]] = field(default_factory=dict)
     """The versions that have the schema of an id, in the order of their registration."""
-    by_fingerprint: dict[bytes, int] = field(default_factory=dict)
+    by_fingerprint: dict[bytes, dict[Version, None]] = field(default_factory=dict)
+    """The same, by the content of the schema. An import may give one content two ids."""
 
 
 class SchemaStore:
@@ -96,9 +97,10 @@ class SchemaStore:
         found = self._ids[context].by_id.get(schema_id, ()) if context in self._ids else ()
         return [self._subjects[subject][version] for subject, version in found]
 
-    def id_of_fingerprint(self, context: str, found: bytes) -> int | None:
-        """The id of a schema of the context that is still stored, deleted or not."""
-        return self._ids[context].by_fingerprint.get(found) if context in self._ids else None
+    def of_fingerprint(self, context: str, wanted: bytes) -> list[StoredSchema]:
+        """The versions that have a schema with this content, in the order of their registration."""
+        found = self._ids[context].by_fingerprint.get(wanted, ()) if context in self._ids else ()
+        return [self._subjects[subject][version] for subject, version in found]
 
     def max_id(self, context: str) -> int:
         return self._ids[context].max_id if context in self._ids else 0
@@ -155,7 +157,7 @@ class SchemaStore:
         key = (stored.subject, stored.version)
         context.max_id = max(context.max_id, stored.id)
         context.by_id.setdefault(stored.id, {})[key] = None
-        context.by_fingerprint[fingerprint(stored.schema)] = stored.id
+        context.by_fingerprint.setdefault(fingerprint(stored.schema), {})[key] = None
         for one in stored.schema.references:
             self._referrers[beside(one.subject, stored.subject), one.version][key] = None
 
@@ -173,18 +175,10 @@ class SchemaStore:
         stored = self._subjects[subject].pop(version)
         key = (subject, version)
         context = self._ids[context_of(subject)]
-        holders = context.by_id[stored.id]
-        del holders[key]
-        print_ = fingerprint(stored.schema)
-        if not any(fingerprint(self._subjects[one][number].schema) == print_ for one, number in holders):
-            context.by_fingerprint.pop(print_, None)
-        if not holders:
-            del context.by_id[stored.id]
-        for one in stored.schema.references:
-            target = (beside(one.subject, subject), one.version)
-            self._referrers[target].pop(key, None)
-            if not self._referrers[target]:
-                del self._referrers[target]
+        _take_out(context.by_id, stored.id, key)
+        _take_out(context.by_fingerprint, fingerprint(stored.schema), key)
+        for target in {(beside(one.subject, subject), one.version) for one in stored.schema.references}:
+            _take_out(self._referrers, target, key)
 
     def _delete(self, subject: str, up_to: int) -> None:
         versions = self._subjects.get(subject, {})
@@ -199,6 +193,12 @@ class SchemaStore:
                 for stored in self.versions(subject):
                     if stored.deleted:
                         self._remove(subject, stored.version)
+
+
+def _take_out(index: dict[Any, dict[Version, None]], name: object, key: Version) -> None:
+    del index[name][key]
+    if not index[name]:
+        del index[name]
 
 
 def _put_or_drop(table: dict[str | None, Any], scope: str | None, value: Any) -> None:
