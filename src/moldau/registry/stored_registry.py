@@ -75,9 +75,9 @@ class StoredRegistry(Lookups, ABC):
 class MemoryRegistry(StoredRegistry):
     """A registry whose log is in memory: alone, always the leader, ready at once, and gone at its end."""
 
-    def __init__(self, rules: RegistryRules = RegistryRules(), entries: list[Entry] | None = None) -> None:
+    def __init__(self, rules: RegistryRules | None = None, entries: list[Entry] | None = None) -> None:
         """`entries`: records to begin with. An entry that is not of the registry's format is refused (RecordError)."""
-        super().__init__(rules)
+        super().__init__(rules or RegistryRules())
         self.entries: list[Entry] = []
         """Every record that was written, in the form of the topic `_schemas`."""
         for key, value in entries or ():
