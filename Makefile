@@ -6,7 +6,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.setup-done
 
 # What decides whether an environment is current. setup.py and the Cython source decide what gets compiled.
-SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx src/moldau/client/*/*.px[di])
+SETUP_INPUTS := pyproject.toml constraints.txt $(wildcard setup.py src/moldau/records/*.pyx src/moldau/records/*.pxd src/moldau/records/*.h src/moldau/log/clean/*.pyx src/moldau/client/*/*.pyx src/moldau/client/*/*.px[di] src/moldau/connect/*.pxd src/moldau/connect/*.pyx src/moldau/schemas/*/*.pxd src/moldau/schemas/*/*.pyx)
 
 # Tests start hundreds of processes: without bytecode on disk each of them compiles all of Moldau anew, for half a second
 # of a core. It is git-ignored, and `make clean` removes it.
@@ -68,5 +68,5 @@ docs-serve: docs  ## Build the site and serve it on http://127.0.0.1:8000 (PORT=
 
 clean:  ## Remove the environment, caches and compiled files
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf src/*.egg-info src/moldau/records/*.so src/moldau/records/*.c src/moldau/log/clean/*.so src/moldau/log/clean/*.c src/moldau/client/*/*.so src/moldau/client/*/*.c
+	rm -rf src/*.egg-info src/moldau/records/*.so src/moldau/records/*.c src/moldau/log/clean/*.so src/moldau/log/clean/*.c src/moldau/client/*/*.so src/moldau/client/*/*.c src/moldau/schemas/*/*.so src/moldau/schemas/*/*.c
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

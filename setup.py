@@ -30,6 +30,8 @@ else:
                 "connect/_json_nodes",
                 "connect/_json_decode",
                 "connect/_json_encode",
+                "schemas/avro_columns/_arrow_memory",
+                "schemas/avro_columns/_decode",
             )
         ],
         include_path=["src"],
