@@ -6,7 +6,7 @@ from typing import Final
 
 from moldau.registry.registry import Registry
 from moldau.registry.rest.bodies import mode_of
-from moldau.registry.rest.body_schemas import STRING, array, reference
+from moldau.registry.rest.body_schemas import ANY_OBJECT, STRING, array, reference
 from moldau.registry.rest.endpoint import ApiCall, ApiReply, flag, operation, page, word
 from moldau.registry.rest.parameters import DEFAULT_TO_GLOBAL, PAGE
 from moldau.registry.rest.paths import DEFAULT_CONTEXT, context_prefix
@@ -16,6 +16,7 @@ UPDATE: Final = reference("ConfigUpdate")
 MODE: Final = reference("Mode")
 INVALID: Final = (42203, 42205, 42210)
 FORCE: Final = flag("force", "Change to IMPORT even if there are schemas.")
+RECURSIVE: Final = flag("recursive", "Also the modes of all subjects of the context.")
 CONTEXT_PREFIX: Final = word("contextPrefix", "Only contexts that begin with it.")
 
 
@@ -105,12 +106,20 @@ class SettingsResource:
             {"mode": await self._registry.set_mode(call.path.get("subject"), mode, force=call.flag("force"))}
         )
 
-    @operation("DELETE /mode", "deleteGlobalMode", "Return to the default", MODE, errors=(40401, 42205))
     @operation(
-        "DELETE /mode/{subject}", "deleteMode", "Return to the mode of the registry", MODE, errors=(40401, 42205)
+        "DELETE /mode", "deleteGlobalMode", "Return to the default", ANY_OBJECT, (RECURSIVE,), errors=(40401, 42205)
+    )
+    @operation(
+        "DELETE /mode/{subject}",
+        "deleteMode",
+        "Return to the mode of the registry",
+        ANY_OBJECT,
+        (RECURSIVE,),
+        errors=(40401, 42205),
     )
     async def delete_mode(self, call: ApiCall) -> ApiReply:
-        return ApiReply({"mode": await self._registry.delete_mode(call.path.get("subject"))})
+        found = await self._registry.delete_mode(call.path.get("subject"), recursive=call.flag("recursive"))
+        return ApiReply({} if found is None else {"mode": found})
 
     @operation("GET /contexts", "getContexts", "Contexts", array(STRING), (CONTEXT_PREFIX, *PAGE))
     async def contexts(self, call: ApiCall) -> ApiReply:

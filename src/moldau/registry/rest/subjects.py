@@ -29,6 +29,7 @@ NEW_SCHEMA: Final = reference("NewSchema")
 UNKNOWN: Final = (40401, 40402, 42202)
 KEY: Final = word("key", "The name of a property.", repeated=True)
 VALUE: Final = word("value", "Its value.", repeated=True)
+FORCE: Final = flag("force", "Without the check of compatibility.")
 DELETED_AS_NEGATIVE: Final = flag("deletedAsNegative", "Also deleted versions, as negative numbers.")
 
 
@@ -119,13 +120,15 @@ class SubjectsResource:
         "registerSchema",
         "Register a schema, or find it registered",
         reference("RegisteredVersion"),
-        (NORMALIZE, FORMAT),
+        (NORMALIZE, FORMAT, FORCE),
         body=NEW_SCHEMA,
         errors=(409, 42201, 42205, 42207, 42208, 42209, 42210),
     )
     async def register(self, call: ApiCall) -> ApiReply:
         schema = new_schema(call.json_object())
-        done = await self._registry.register(call.path["subject"], schema, normalize=call.flag("normalize"))
+        done = await self._registry.register(
+            call.path["subject"], schema, normalize=call.flag("normalize"), force=call.flag("force")
+        )
         body = schema_body(done, formatted(self._registry, done, call.text("format")))
         del body["subject"]
         return ApiReply(body)
