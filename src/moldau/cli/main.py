@@ -25,6 +25,7 @@ from moldau.cli import (
     pipeline_commands,
     produce,
     quotas,
+    registry_commands,
     security_commands,
     sql_commands,
     topics,
@@ -57,6 +58,7 @@ app.add_typer(log_commands.app, name="log")
 app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.add_typer(connect_commands.app, name="connect")
+app.add_typer(registry_commands.app, name="registry")
 app.add_typer(sql_commands.app, name="sql")
 app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(examples_commands.app, name="examples")
