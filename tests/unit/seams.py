@@ -18,8 +18,8 @@ pipelines start real processes, and connectors read and write the world outside.
 ROOMS = {
     # ZooKeeper's client has its own thread and socket. A simulation uses another store.
     "network": ("net/", "cluster/kazoo_session.py", "service/server.py"),
-    # A shell runs scripts, and keeps the history of its user.
-    "files": ("cluster/kazoo_session.py", "sql/server/", "sql/shell/"),
+    # A shell runs scripts, and keeps the history of its user. fastavro writes to file objects, here in memory.
+    "files": ("cluster/kazoo_session.py", "schemas/serializers/avro_serializer.py", "sql/server/", "sql/shell/"),
     "database": ("cluster/sqlite_store.py", "spark/upsert_targets.py", "sql/index/index_store.py"),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
