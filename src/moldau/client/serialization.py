@@ -4,6 +4,10 @@ Each is a function of (topic, data). Settings accept a name ("str"), a Python ty
 (`org.apache.kafka.common.serialization.StringSerializer`), a callable with one argument, or an object with a method
 `serialize(topic, data)` or `deserialize(topic, data)`. None stays None: it is a tombstone, not a value.
 
+A method with a third parameter `headers` gets the headers of the record, a list of pairs, that a serializer may change.
+An object with a method `for_keys()` is asked for its form for keys. The names "avro", "json-schema" and "protobuf"
+stand for the serializers of `moldau.schemas`, with the registry of `schema.registry.url`.
+
 The bytes are those of Kafka's Java serializers: text in UTF-8, numbers big-endian (`int` has eight bytes like Java's
 long; "int32" and "int16" are its int and short; `float` is its double), UUIDs as text.
 """
@@ -14,13 +18,18 @@ import json
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from uuid import UUID
 
 from moldau.client.errors import ConfigurationError
 
-Serializer = Callable[[str, Any], bytes | bytearray | memoryview | None]
-Deserializer = Callable[[str, memoryview | bytes], Any]
+if TYPE_CHECKING:
+    from moldau.client.settings import ClientSettings
+
+Serializer = Callable[..., bytes | bytearray | memoryview | None]
+"""(topic, data), and headers if `takes_headers` says so."""
+Deserializer = Callable[..., Any]
+"""(topic, data), and headers if `takes_headers` says so."""
 
 T = TypeVar("T")
 
@@ -141,41 +150,78 @@ _JAVA_NAMES: Final = {
     "Float": "float32",
     "UUID": "uuid",
 }
+_WITH_REGISTRY: Final = {"KafkaAvro": "avro", "KafkaJsonSchema": "json-schema", "KafkaProtobuf": "protobuf"}
 _TYPE_NAMES: Final = {bytes: "bytes", bytearray: "bytes", str: "str", int: "int", float: "float", UUID: "uuid"}
 
 
-def serializer_of(setting: str, given: object) -> Serializer | None:
-    """Return the serializer for the value of a setting; None for bytes, which need no conversion."""
+def serializer_of(setting: str, given: object, settings: ClientSettings | None = None) -> Serializer | None:
+    """Return the serializer for the value of a setting; None for bytes, which need no conversion.
+
+    `settings` are those of the client, for serializers with a registry.
+    """
     if given is None or given in ("bytes", bytes) or _java_name(given, "Serializer") == "bytes":
         return None
+    if settings is not None and (kind := _with_registry(given, "Serializer")) is not None:
+        from moldau.client.registry_serialization import registry_serializer
+
+        given = registry_serializer(kind, setting, settings)
     found = _named(setting, given, _SERIALIZERS, "Serializer")
     if found is not None:
         return found
-    made = given() if isinstance(given, type) else given
+    made = _for_part(setting, given() if isinstance(given, type) else given)
     method = getattr(made, "serialize", None)
     if callable(method):
         return cast(Serializer, method)
     if not callable(made):
         raise ConfigurationError(f"{setting}: {given!r} is not callable and has no method `serialize`")
-    plain: Callable[[Any], bytes] = made
+    plain = cast("Callable[[Any], bytes]", made)
     return lambda topic, data: None if data is None else plain(data)
 
 
-def deserializer_of(setting: str, given: object) -> Deserializer | None:
-    """Return the deserializer for the value of a setting; None for bytes, which need no conversion."""
+def deserializer_of(setting: str, given: object, settings: ClientSettings | None = None) -> Deserializer | None:
+    """Return the deserializer for the value of a setting; None for bytes, which need no conversion.
+
+    `settings` are those of the client, for deserializers with a registry.
+    """
     if given is None or given in ("bytes", bytes) or _java_name(given, "Deserializer") == "bytes":
         return None
+    if settings is not None and (kind := _with_registry(given, "Deserializer")) is not None:
+        from moldau.client.registry_serialization import registry_deserializer
+
+        given = registry_deserializer(kind, setting, settings)
     found = _named(setting, given, _DESERIALIZERS, "Deserializer")
     if found is not None:
         return found
-    made = given() if isinstance(given, type) else given
+    made = _for_part(setting, given() if isinstance(given, type) else given)
     method = getattr(made, "deserialize", None)
     if callable(method):
         return cast(Deserializer, method)
     if not callable(made):
         raise ConfigurationError(f"{setting}: {given!r} is not callable and has no method `deserialize`")
-    plain: Callable[[Any], Any] = made
+    plain = cast("Callable[[Any], Any]", made)
     return lambda topic, data: plain(data)
+
+
+def takes_headers(function: Serializer | Deserializer | None) -> bool:
+    """Whether a serializer or deserializer has a third parameter `headers`."""
+    if function is None:
+        return False
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and "headers" in code.co_varnames[: code.co_argcount]
+
+
+def _for_part(setting: str, made: object) -> object:
+    """A serializer for keys, if the setting is one of keys and the object makes a difference."""
+    for_keys = getattr(made, "for_keys", None) if setting.startswith("key.") else None
+    return for_keys() if callable(for_keys) else made
+
+
+def _with_registry(given: object, suffix: str) -> str | None:
+    """ "avro", "json-schema" or "protobuf", by that name or by the name of Confluent's class."""
+    if not isinstance(given, str):
+        return None
+    short = given.rpartition(".")[2]
+    return short if short in _WITH_REGISTRY.values() else _WITH_REGISTRY.get(short.removesuffix(suffix))
 
 
 def _named(setting: str, given: object, table: dict[str, T], suffix: str) -> T | None:
@@ -184,7 +230,7 @@ def _named(setting: str, given: object, table: dict[str, T], suffix: str) -> T |
         name = _java_name(given, suffix)
     if name is None and isinstance(given, str):
         if given not in table:
-            known = ", ".join(table)
+            known = ", ".join((*table, *_WITH_REGISTRY.values()))
             raise ConfigurationError(f"{setting}: {given!r} is not known; give one of {known}, or a callable")
         name = given
     return None if name is None else table[name]

@@ -20,7 +20,7 @@ from moldau.host.threads import Lock
 from moldau.schemas.errors import InvalidSchema, RegistryError
 from moldau.schemas.parsed_schema import ParsedSchema, parse
 from moldau.schemas.registry_http import RegistryHttp
-from moldau.schemas.registry_settings import registry_settings
+from moldau.schemas.registry_settings import RegistrySettings, registry_settings
 from moldau.schemas.schema import RegisteredSchema, Schema, SchemaReference, SchemaType
 
 T = TypeVar("T")
@@ -32,10 +32,11 @@ MAX_REFERENCES: Final = 1000
 class RegistryClient:
     """A client of one registry. Errors are RegistryErrors; wrong settings are a SettingError (a ValueError)."""
 
-    def __init__(self, settings: str | Mapping[str, Any]) -> None:
+    def __init__(self, settings: str | Mapping[str, Any] | RegistrySettings) -> None:
         """`settings` is the registry's URL, or settings by name: see `registry_settings.py`."""
-        self._given = {"url": settings} if isinstance(settings, str) else dict(settings)
-        self._settings = registry_settings(self._given)
+        if isinstance(settings, str):
+            settings = {"url": settings}
+        self._settings = settings if isinstance(settings, RegistrySettings) else registry_settings(settings)
         self._http = RegistryHttp(self._settings)
         self._clock = SystemClock()
         size = self._settings.cached_schemas
@@ -51,7 +52,7 @@ class RegistryClient:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process (Spark's tasks) has the same settings, and connections of its own."""
-        return RegistryClient, (self._given,)
+        return RegistryClient, (self._settings,)
 
     def __enter__(self) -> RegistryClient:
         return self

@@ -115,11 +115,14 @@ class RegistrySettings(NamedTuple):
         return f"RegistrySettings(urls={self.urls!r})"
 
 
-def registry_settings(given: Mapping[str, Any]) -> RegistrySettings:
-    """The settings of a client, from text or Python values. Raises SettingError for the first wrong one."""
+def registry_settings(given: Mapping[str, Any], *, resolve: bool = True) -> RegistrySettings:
+    """The settings of a client, from text or Python values. Raises SettingError for the first wrong one.
+
+    `resolve` replaces `${env:NAME}` and `${file:/path}`.
+    """
     values: dict[str, Any] = {setting.name: setting.default for setting in REGISTRY_CLIENT}
     texts = {_plain_name(name): _text(value) for name, value in given.items() if value is not None}
-    values.update(REGISTRY_CLIENT.parse(resolve_references(texts)))
+    values.update(REGISTRY_CLIENT.parse(resolve_references(texts) if resolve else texts))
     urls, login = _addresses(values["url"])
     if values["basic.auth.user.info"]:
         user, colon, password = values["basic.auth.user.info"].partition(":")
@@ -144,11 +147,6 @@ def registry_settings(given: Mapping[str, Any]) -> RegistrySettings:
         values["max.schemas.per.subject"],
         _tls(values),
     )
-
-
-def registry_names(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the registry's client among those of a producer, a consumer or a serializer: by their prefix."""
-    return {name: value for name, value in given.items() if name.startswith(PREFIX)}
 
 
 def _plain_name(name: str) -> str:

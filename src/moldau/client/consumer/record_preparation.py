@@ -20,7 +20,7 @@ from moldau.client.consumer.decode import Record
 from moldau.client.consumer.poll_results import PollResults
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import ConfigurationError, DeserializationError
-from moldau.client.serialization import Deserializer, deserializer_of
+from moldau.client.serialization import Deserializer, deserializer_of, takes_headers
 from moldau.client.settings import ClientSettings
 from moldau.host.event_log import event_logger
 
@@ -45,6 +45,8 @@ class RecordPreparation:
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip' nor a function")
         self._key = key
         self._value = value
+        self._key_takes_headers = takes_headers(key)
+        self._value_takes_headers = takes_headers(value)
         self._on_error = on_error
         self._interceptors = [
             one.on_consume
@@ -56,8 +58,8 @@ class RecordPreparation:
     def of(cls, settings: ClientSettings, on_error: OnError | str) -> RecordPreparation | None:
         """Return None if there are no deserialisers and no interceptors: records are then returned as they are."""
         preparation = cls(
-            deserializer_of("key.deserializer", settings["key.deserializer"]),
-            deserializer_of("value.deserializer", settings["value.deserializer"]),
+            deserializer_of("key.deserializer", settings["key.deserializer"], settings),
+            deserializer_of("value.deserializer", settings["value.deserializer"], settings),
             on_error,
             settings["interceptor.classes"],
         )
@@ -105,11 +107,13 @@ class RecordPreparation:
         try:
             key = record.key
             if key is not None and self._key is not None:
-                key = self._key(record.topic, key)
+                takes = self._key_takes_headers
+                key = self._key(record.topic, key, record.headers) if takes else self._key(record.topic, key)
             part = "value"
             value = record.value
             if value is not None and self._value is not None:
-                value = self._value(record.topic, value)
+                takes = self._value_takes_headers
+                value = self._value(record.topic, value, record.headers) if takes else self._value(record.topic, value)
         except Exception as problem:  # raised by a deserialiser of the application
             error = DeserializationError(
                 f"the {part} of the record at offset {record.offset} of partition {record.partition} of topic "

@@ -35,7 +35,7 @@ from moldau.client.producer.memory import MemoryRow
 from moldau.client.producer.partitioners import PartitionChoice, partitioner_of
 from moldau.client.producer.sender import Sender, TransactionHooks
 from moldau.client.producer.txn.transaction_manager import SenderSide, TransactionManager, transactions_of
-from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of
+from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of, takes_headers
 from moldau.client.settings import PRODUCER, ClientSettings
 from moldau.host.clock import SystemClock
 from moldau.host.processes import in_forked_children
@@ -90,8 +90,10 @@ class ProducerCore:
     def __init__(self, mapping: Mapping[str, Any] | None, keywords: Mapping[str, Any]) -> None:
         self.settings = settings = ClientSettings.of(PRODUCER, mapping, keywords)
         self.config = config = ProducerConfig.of(settings)
-        self._key_serializer = serializer_of("key.serializer", settings["key.serializer"])
-        self._value_serializer = serializer_of("value.serializer", settings["value.serializer"])
+        self._key_serializer = serializer_of("key.serializer", settings["key.serializer"], settings)
+        self._value_serializer = serializer_of("value.serializer", settings["value.serializer"], settings)
+        self._key_takes_headers = takes_headers(self._key_serializer)
+        self._value_takes_headers = takes_headers(self._value_serializer)
         self.partitioner = partitioner_of(settings["partitioner.class"])
         self.interceptors = Interceptors(settings["interceptor.classes"])
         self.clock = SystemClock()
@@ -194,13 +196,18 @@ class ProducerCore:
             record = self.interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp, headers))
             topic, value, key, partition, timestamp, headers = record
             on_delivery = self.interceptors.with_acknowledgement(on_delivery)
+        pairs = tuple(headers.items()) if isinstance(headers, Mapping) else headers or ()
+        if self._value_takes_headers or self._key_takes_headers:
+            pairs = list(pairs)  # serializers may add to it
         prepared = PreparedRecord(
             arguments.text("topic", topic),
-            self._serialize(topic, "value", self._value_serializer, value),
-            self._serialize(topic, "key", self._key_serializer, key),
+            self._serialize(
+                topic, "value", self._value_serializer, value, pairs if self._value_takes_headers else None
+            ),
+            self._serialize(topic, "key", self._key_serializer, key, pairs if self._key_takes_headers else None),
             arguments.optional_number("partition", partition),
             timestamp,
-            tuple(headers.items()) if isinstance(headers, Mapping) else headers or (),
+            pairs,
             arguments.function("on_delivery", on_delivery),
         )
         prepared.key_given = key
@@ -291,11 +298,13 @@ class ProducerCore:
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
-    def _serialize(self, topic: str, part: str, serializer: Serializer | None, data: Any) -> Bytes | None:
+    def _serialize(
+        self, topic: str, part: str, serializer: Serializer | None, data: Any, headers: Iterable[Any] | None
+    ) -> Bytes | None:
         if serializer is None:
             return data  # type: ignore[no-any-return]
         try:
-            return serializer(topic, data)
+            return serializer(topic, data) if headers is None else serializer(topic, data, headers)
         except MoldauError:
             raise
         except SERIALIZATION_FAILURES as error:

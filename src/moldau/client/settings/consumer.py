@@ -15,6 +15,7 @@ from moldau.client.settings.common import (
     not_empty,
     waiting,
 )
+from moldau.client.settings.schemas import CONSUMER_SCHEMAS
 from moldau.settings.setting import Setting, SettingType, Value
 
 BOOLEAN, STRING, INT, LIST, CLASS = (
@@ -187,6 +188,7 @@ CONSUMER = ClientTable(
         "TLS": security.TLS,
         "Login": security.SASL,
         "Records": RECORDS,
+        "Schemas": CONSUMER_SCHEMAS,
         "Fetching": FETCHING,
         "Groups": GROUPS,
         "Timeouts and retries": (*CALLS, *waiting(idle_ms=540_000)),

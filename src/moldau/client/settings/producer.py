@@ -7,6 +7,7 @@ from typing import Any
 from moldau.client.settings import security
 from moldau.client.settings.client import ClientTable
 from moldau.client.settings.common import addresses, conflict, kept_for_kafka, not_empty, waiting
+from moldau.client.settings.schemas import PRODUCER_SCHEMAS
 from moldau.settings.setting import INT_MAX, Setting, SettingType
 
 BOOLEAN, STRING, INT, LONG, LIST, CLASS = (
@@ -180,6 +181,7 @@ PRODUCER = ClientTable(
         "TLS": security.TLS,
         "Login": security.SASL,
         "Records": RECORDS,
+        "Schemas": PRODUCER_SCHEMAS,
         "Batches and memory": BATCHES,
         "Delivery": DELIVERY,
         "Timeouts and retries": waiting(idle_ms=540_000),

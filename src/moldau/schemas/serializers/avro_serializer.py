@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 FAILURES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, RecursionError)
 """What fastavro raises for a value that does not have the schema, and for data that is cut or changed."""
 MAX_SHOWN = 500
-"""Characters of fastavro's message that an error shows."""
+"""Characters of what fastavro says that an error shows."""
+MAX_SHOWN_VALUE = 80
+"""Characters of a wrong value that an error shows."""
 
 
 class AvroSerializer(SchemaSerializer):
@@ -123,8 +125,10 @@ def _record_encoder(schema: Any, validate: bool) -> Encode:
         out = BytesIO()
         try:
             if validate and not check(data, schema, raise_errors=False):
-                check(data, schema)  # raises, with the field
+                raise SchemaError(_why_invalid(data, schema))
             write(out, schema, data, strict_allow_default=True)
+        except SchemaError:
+            raise
         except FAILURES as error:
             raise SchemaError(_shown(error)) from None
         return out.getvalue()
@@ -140,8 +144,9 @@ def _record_decoder(writer: Any, reader: Any, return_record_name: bool) -> Decod
         try:
             value = read(source, writer, reader, return_record_name=return_record_name)
         except FAILURES as error:
-            raise SchemaError(f"the data ends too early or is damaged, or the reader's schema does not fit: "
-                              f"{_shown(error)}") from None
+            raise SchemaError(
+                f"the data ends too early or is damaged, or the reader's schema does not fit: {_shown(error)}"
+            ) from None
         if source.read(1):
             raise SchemaError("bytes are left after the value: it was written with another schema, or is damaged")
         return value
@@ -161,6 +166,33 @@ def _bytes_decoder(parsed: AvroSchema, reader: Any) -> Decode:
     return decode_bytes
 
 
+def _why_invalid(data: Any, schema: Any) -> str:
+    from fastavro.validation import ValidationError
+
+    try:
+        _fastavro().validate(data, schema)
+    except ValidationError as error:
+        problems = [
+            f"{one.field or 'the value'} is {_cut(repr(one.datum), MAX_SHOWN_VALUE)}, and the schema has "
+            f"{_type_name(one.schema)}"
+            for one in error.errors
+            if not isinstance(one, str)
+        ]
+        return _cut("; ".join(problems) or str(error), MAX_SHOWN)
+    return "the value does not have the schema"
+
+
+def _type_name(schema: Any) -> str:
+    if isinstance(schema, list):
+        return " or ".join(map(_type_name, schema))
+    if isinstance(schema, dict):
+        return " ".join(str(part) for part in (schema.get("type"), schema.get("name")) if part)
+    return str(schema)
+
+
 def _shown(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
+    return _cut(" ".join(str(error).split()) or type(error).__name__, MAX_SHOWN)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[:size] + " …"

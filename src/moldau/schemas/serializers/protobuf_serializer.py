@@ -48,7 +48,8 @@ class ProtobufSerializer(SchemaSerializer):
         schema: str | Schema | None = None,
         **others: Any,
     ) -> None:
-        others.setdefault("use_latest", False)
+        if others.get("use_latest") is None:
+            others["use_latest"] = False  # a message has a schema of its own
         super().__init__(registry, schema, **others)
         self._message = message
         self._of_files: dict[str, Schema] = {}
@@ -78,6 +79,7 @@ class ProtobufSerializer(SchemaSerializer):
         except LookupError:
             raise SchemaError(f"the schema has no message type {name!r}") from None
         make = parsed.message_class(full_name)
+        from google.protobuf.message import EncodeError
 
         def encode(value: Any) -> bytes:
             message = value
@@ -87,7 +89,7 @@ class ProtobufSerializer(SchemaSerializer):
                 raise SchemaError(f"the value is a message of type {_full_name(value)}, not {full_name}")
             try:
                 return bytes(message.SerializeToString())
-            except Exception as error:  # EncodeError, which is an Exception and nothing else
+            except (EncodeError, ValueError) as error:
                 raise SchemaError(str(error)) from None
 
         return encode, path
@@ -145,6 +147,8 @@ class ProtobufDeserializer(SchemaDeserializer):
 
     def _decoder(self, writer: Schema, reader: Schema | None, path: tuple[int, ...]) -> Decode:
         written = _message_descriptor(_protobuf(self._registry, writer), path)
+        from google.protobuf.message import DecodeError
+
         make: Any = self._message
         if make is None and reader is None:
             make = _protobuf(self._registry, writer).message_class(path)
@@ -157,7 +161,7 @@ class ProtobufDeserializer(SchemaDeserializer):
             message = make()
             try:
                 message.ParseFromString(bytes(data))
-            except Exception as error:  # DecodeError, which is an Exception and nothing else
+            except (DecodeError, ValueError) as error:
                 raise SchemaError(str(error)) from None
             return _to_dict(message) if self._as_dict else message
 
@@ -201,4 +205,5 @@ def _from_dict(value: Any, message: Message) -> Message:
 def _to_dict(message: Message) -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
 
-    return MessageToDict(message, preserving_proto_field_name=True)
+    found: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    return found

@@ -79,8 +79,11 @@ class SchemaDeserializer(ABC):
         """The value of these bytes; None for None. Raises SchemaError, which names topic, subject and id."""
         if data is None:
             return None
-        schema_id, rest, in_header = read_id(data, headers, self._is_key)
-        path, rest = self._path(rest)
+        try:
+            schema_id, rest, in_header = read_id(data, headers, self._is_key)
+            path, rest = self._path(rest)
+        except SchemaError as error:
+            raise SchemaError(f"the {self.part} of topic {topic!r} has no schema id: {error}") from None
         if in_header:
             rest = memoryview(data)
         key: object = (schema_id, path)

@@ -28,7 +28,7 @@ MAX_WRITERS: Final = 10_000
 """How many pairs of topic and schema a serializer remembers."""
 
 
-class Writer(NamedTuple):
+class ChosenSchema(NamedTuple):
     """How values of one topic and schema are written."""
 
     registered: RegisteredSchema
@@ -79,7 +79,7 @@ class SchemaSerializer(ABC):
         self._latest_strict = latest_strict
         self._id_in_header = id_in_header
         self._to_dict = to_dict
-        self._writers: dict[object, Writer] = {}
+        self._writers: dict[object, ChosenSchema] = {}
 
     @property
     def registry(self) -> RegistryClient:
@@ -152,7 +152,7 @@ class SchemaSerializer(ABC):
             raise SchemaError(f"{type(self).__name__} needs a schema of type {self.schema_type}, not {given.type}")
         return given
 
-    def _writer(self, topic: str, data: Any) -> Writer:
+    def _writer(self, topic: str, data: Any) -> ChosenSchema:
         key: object = (topic, self._kind(data))
         if self._use_latest:
             subject = self._subject(topic, data)
@@ -168,17 +168,17 @@ class SchemaSerializer(ABC):
             found = self._remember(key, self._new_writer(subject, registered, data))
         return found
 
-    def _remember(self, key: object, writer: Writer) -> Writer:
+    def _remember(self, key: object, writer: ChosenSchema) -> ChosenSchema:
         if len(self._writers) >= MAX_WRITERS:
             self._writers.clear()
         self._writers[key] = writer
         return writer
 
-    def _new_writer(self, subject: str, registered: RegisteredSchema, data: Any) -> Writer:
+    def _new_writer(self, subject: str, registered: RegisteredSchema, data: Any) -> ChosenSchema:
         encode, path = self._encoder(registered.schema, data)
         if self._id_in_header:
-            return Writer(registered, subject, encode, b"", header_value(registered) + path)
-        return Writer(registered, subject, encode, prefix(registered.id) + path, None)
+            return ChosenSchema(registered, subject, encode, b"", header_value(registered) + path)
+        return ChosenSchema(registered, subject, encode, prefix(registered.id) + path, None)
 
     def _subject(self, topic: str, data: Any) -> str:
         schema = self._schema_of(data)

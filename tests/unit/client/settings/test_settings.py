@@ -11,6 +11,7 @@ import pytest
 
 from moldau.client.errors import ConfigurationError
 from moldau.client.settings import ADMIN, CONSUMER, PRODUCER, Address, ClientSettings, ClientTable
+from moldau.client.settings.schemas import PRODUCER_SCHEMAS
 from moldau.settings import Setting
 
 FACTS_FILE = Path(__file__).with_name("kafka-clients-4.3.tsv")
@@ -42,6 +43,7 @@ NOT_KAFKAS = {
     "ssl.certificate.location": "librdkafka",
     "ssl.key.location": "librdkafka",
     "sasl.oauth.token.provider": "a function of Python",
+    **dict.fromkeys((setting.name for setting in PRODUCER_SCHEMAS), "Confluent's serializers"),
 }
 """Settings that Kafka's clients do not have, and who has them."""
 
