@@ -252,6 +252,7 @@ TWO_OF_A_NAME = {
     "Producer": "the asyncio and the blocking producer",
     "Broker": "the broker, and the one in a thread that tests start",
     "Stage": "a step of a login, and a step of a connector, with the name that dead letters give it",
+    "Registry": "the interface of a schema registry, and the one that tests start",
     "RowError": "rows that a producer cannot write, and rows that a step of a connector cannot process",
     "Schema": "a schema of the registry, and the schema of a connector's records",
     "SchemaType": "a language of schemas, and a type of a connector's values",

@@ -10,6 +10,9 @@
     with Cluster(3) as cluster:
         cluster.brokers[cluster.leader_of("orders", 0)].crash()
 
+    with Registry() as registry:
+        ...                               # serializers and other clients use registry.url
+
 The package also has a file system that fails on demand (`faulty_fs`) and a disk in memory that can lose power
 (`memory_disk`).
 """
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.testing.cluster import Cluster
     from moldau.testing.connectors import ConnectorFailed, Connectors
     from moldau.testing.faults import Fault, Faults
+    from moldau.testing.registry import Registry
     from moldau.testing.security import Security, allow, deny
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "Connectors",
     "Fault",
     "Faults",
+    "Registry",
     "Security",
     "allow",
     "deny",
@@ -47,6 +52,7 @@ _HOMES = {
     "Connectors": "moldau.testing.connectors",
     "Fault": "moldau.testing.faults",
     "Faults": "moldau.testing.faults",
+    "Registry": "moldau.testing.registry",
     "Security": "moldau.testing.security",
     "allow": "moldau.testing.security",
     "deny": "moldau.testing.security",
