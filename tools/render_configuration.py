@@ -10,6 +10,7 @@ PAGE = ROOT / "docs" / "configuration.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 from moldau.connect.worker_setting_table import CONNECT  # noqa: E402
+from moldau.registry.setting_table import REGISTRY  # noqa: E402
 from moldau.settings import BROKER, GROUP, TOPIC, Scope, Setting, SettingTable  # noqa: E402
 from moldau.sql.server.setting_table import SQL_SERVER  # noqa: E402
 
@@ -87,6 +88,13 @@ environment (`MOLDAU_SQL_STATE_DIR` sets `state.dir`), and from `--set`; later o
 name is an error in each of them. Names that begin with `spark.` are settings of Spark.
 """
 
+REGISTRY_INTRODUCTION = """\
+A registry (`moldau registry`) reads settings from the file of `--config`, in the format of Confluent's
+`schema-registry.properties`, from the environment (`MOLDAU_REGISTRY_HOST_NAME` sets `host.name`), and from `--set`;
+later ones override earlier ones. An unknown name is an error in each of them. Settings of the Kafka clients are also
+known with the prefix `kafkastore.`, and `kafkastore.topic.config.NAME` sets NAME of the topic when it is created.
+"""
+
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
 
 
@@ -97,6 +105,7 @@ def render() -> str:
     services = [
         _render_table("Connect worker settings", CONNECT, CONNECT_INTRODUCTION),
         _render_table("SQL server settings", SQL_SERVER, SQL_INTRODUCTION),
+        _render_table("Schema registry settings", REGISTRY, REGISTRY_INTRODUCTION),
     ]
     return "\n".join([INTRODUCTION, *parts, *services])
 
