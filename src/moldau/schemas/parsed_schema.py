@@ -48,13 +48,17 @@ class ParsedSchema(Protocol):
         ...
 
 
-def parse(schema: Schema, resolved: Mapping[str, str]) -> ParsedSchema:
-    """Parse a schema. `resolved` has the text of every reference, also indirect ones, by name, dependencies first."""
+def parse(schema: Schema, resolved: Mapping[str, str], *, strict: bool = True) -> ParsedSchema:
+    """Parse a schema. `resolved` has the text of every reference, also indirect ones, by name, dependencies first.
+
+    `strict=False` is for a schema that is registered already, perhaps by another registry: what is wrong with it but
+    does not keep data from being read is accepted.
+    """
     match schema.type:
         case SchemaType.AVRO:
             from moldau.schemas.avro.avro_schema import AvroSchema
 
-            return AvroSchema(schema.text, resolved)
+            return AvroSchema(schema.text, resolved, strict=strict)
         case SchemaType.JSON:
             from moldau.schemas.json_schema.json_schema import JsonSchema
 

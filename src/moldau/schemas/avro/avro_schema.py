@@ -54,16 +54,22 @@ class AvroSchema:
     def canonical(self) -> str:
         """The text as the registry stores it: compact JSON, attributes in Avro's order, the user's own ones kept."""
         if self._canonical is None:
-            self._canonical = compact_json(schema_json(self.root, self._referenced))
+            self._canonical = compact_json(self._json(self._referenced))
         return self._canonical
 
     def normalized(self) -> str:
         """The text of `normalize=true`: own attributes and aliases sorted, defaults in one form, equal names."""
-        return compact_json(schema_json(self.root, self._referenced, normalize=True))
+        return compact_json(self._json(self._referenced, normalize=True))
 
     def expanded(self) -> Any:
         """The schema in Python's form of its JSON, with the types of its references put in at their first use."""
-        return schema_json(self.root)
+        return self._json(frozenset())
+
+    def _json(self, known: frozenset[str], *, normalize: bool = False) -> Any:
+        try:
+            return schema_json(self.root, known, normalize=normalize)
+        except RecursionError:
+            raise InvalidSchema("the schema and its references are nested too deeply") from None
 
     def incompatibilities(self, writer: AvroSchema) -> Sequence[Incompatibility]:
         """Why data of `writer` cannot be read with this schema, by the rules of schema resolution; empty if it can."""

@@ -25,26 +25,32 @@ from moldau.schemas.avro.types import (
 INT_BITS: Final = {"int": 31, "long": 63}
 
 
-def fits(value: Any, avro: AvroType) -> bool:
-    """Is this JSON value a value of the type? A record may leave out fields that have a default."""
+def fits(value: Any, avro: AvroType, pending: frozenset[int] = frozenset()) -> bool:
+    """Is this JSON value a value of the type? A record may leave out fields that have a default.
+
+    `pending` has the ids of fields whose default is being looked at: a default that needs itself has no end.
+    """
     match avro:
         case Primitive():
             return _fits_primitive(value, avro.kind)
         case EnumType() | FixedType():
             return isinstance(value, str)
         case ArrayType():
-            return isinstance(value, list) and all(fits(item, avro.items) for item in value)
+            return isinstance(value, list) and all(fits(item, avro.items, pending) for item in value)
         case MapType():
-            return isinstance(value, dict) and all(fits(item, avro.values) for item in value.values())
+            return isinstance(value, dict) and all(fits(item, avro.values, pending) for item in value.values())
         case UnionType():
-            return any(fits(value, branch) for branch in avro.branches)
+            return any(fits(value, branch, pending) for branch in avro.branches)
         case RecordType():
-            return isinstance(value, dict) and all(_has_field(value, field) for field in avro.fields)
+            return isinstance(value, dict) and all(_has_field(value, field, pending) for field in avro.fields)
 
 
-def _has_field(value: dict[str, Any], field: RecordField) -> bool:
-    found = value.get(field.name, field.default)
-    return found is not NO_DEFAULT and fits(found, field.type)
+def _has_field(value: dict[str, Any], field: RecordField, pending: frozenset[int]) -> bool:
+    if field.name in value:
+        return fits(value[field.name], field.type, pending)
+    if field.default is NO_DEFAULT or id(field) in pending:
+        return False
+    return fits(field.default, field.type, pending | {id(field)})
 
 
 def _fits_primitive(value: Any, kind: str) -> bool:

@@ -359,7 +359,7 @@ def _default(json: Mapping[str, Any], name: str, avro: AvroType, path: str) -> A
 
 
 def _check_default(field: RecordField, record: RecordType, path: str) -> None:
-    if not fits(field.default, field.type):
+    if not fits(field.default, field.type, frozenset({id(field)})):
         raise InvalidSchema(
             f"{_at(path)}: the default {_excerpt(field.default)} of the field '{field.name}' of '{record.name.full}' "
             f"does not fit its type, {type_title(field.type)}"

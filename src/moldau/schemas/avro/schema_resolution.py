@@ -101,7 +101,7 @@ class _Comparison:
         of_writer = {field.name: field for field in writer.fields}
         for index, field in enumerate(reader.fields):
             place = f"{path}/fields/{index}"
-            matching = [of_writer[name] for name in (field.name, *field.aliases) if name in of_writer]
+            matching = [of_writer[name] for name in dict.fromkeys((field.name, *field.aliases)) if name in of_writer]
             if len(matching) > 1:
                 yield _ambiguous(field, matching, place)
             elif matching:
@@ -143,8 +143,8 @@ def _symbols(reader: EnumType, writer: EnumType, path: str) -> Iterator[Incompat
         yield Incompatibility(
             "MISSING_ENUM_SYMBOLS",
             f"{path}/symbols",
-            f"the enum '{reader.name.full}' of the reader's schema lacks the symbols {', '.join(missing)} of the writer's: "
-            "a default symbol would stand for them",
+            f"the enum '{reader.name.full}' of the reader's schema lacks symbols that the writer's has: "
+            f"{', '.join(missing)}; a default symbol would stand for them",
         )
 
 
