@@ -98,6 +98,18 @@ def test_a_port_in_use_is_a_clear_error() -> None:
     asyncio.run(run())
 
 
+def test_connections_send_an_answer_without_waiting_for_the_client() -> None:
+    """With Nagle's algorithm, the body of an answer waits 40 ms for the acknowledgement of its headers."""
+    server = HttpServer(HttpSettings((LOOPBACK,)))
+    server.bind()
+    try:
+        listening = server._sockets[0]
+        with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    finally:
+        server._close_sockets()
+
+
 def test_a_host_that_does_not_exist_is_a_clear_error() -> None:
     settings = HttpSettings((HttpAddress("http", "no-such-host.invalid", 1),), password_file="x")
     with pytest.raises(OSError, match=r"no-such-host\.invalid:1"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import (
+    ConfigCompatibilityLevel,
     Metadata,
     MetadataProperties,
     MetadataTags,
@@ -146,25 +147,24 @@ def test_levels_are_set_for_all_and_for_one_subject(client: SchemaRegistryClient
     assert client.get_compatibility("orders-value") == "NONE"
     client.register_schema("orders-value", OTHER)
     refused(42203, client.set_compatibility, level="SIDEWAYS")
-    assert client.delete_config("orders-value").compatibility_level == "NONE"
+    assert client.delete_config("orders-value").compatibility_level is ConfigCompatibilityLevel.NONE
     refused(40401, client.delete_config, "orders-value")
     assert client.get_compatibility() == "FULL"
 
 
 def test_a_config_keeps_its_further_fields(client: SchemaRegistryClient) -> None:
-    metadata = Metadata(None, MetadataProperties({"owner": "shop"}), None)
-    config = ServerConfig(
-        compatibility_level="FORWARD", compatibility_group="major", normalize=True, default_metadata=metadata
-    )
+    metadata = Metadata(None, MetadataProperties({"owner": "shop"}), [])
+    level = ConfigCompatibilityLevel.FORWARD
+    config = ServerConfig(compatibility=level, compatibility_group="major", default_metadata=metadata)
     client.set_config("orders-value", config)
     found = client.get_config("orders-value")
     assert found.compatibility_group == "major"
-    assert found.normalize is True
+    assert found.compatibility_level is level
     assert found.default_metadata == metadata
-    client.set_config(config=ServerConfig(compatibility_level="NONE"))
-    assert client.get_config().compatibility_level == "NONE"
+    client.set_config(config=ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
+    assert client.get_config().compatibility_level is ConfigCompatibilityLevel.NONE
     client.delete_config()
-    assert client.get_config().compatibility_level == "BACKWARD"
+    assert client.get_config().compatibility_level is ConfigCompatibilityLevel.BACKWARD
 
 
 def test_deleted_versions_and_subjects_can_be_listed_and_come_back(
@@ -206,8 +206,7 @@ def test_references_are_kept_and_protect_what_they_name(
     assert client.get_referenced_by("items-value", 1) == [order]
     refused(42206, client.delete_version, "items-value", 1)
     refused(42206, client.delete_subject, "items-value")
-    resolved = fresh.get_schema(order, fmt="resolved")
-    assert "sku" in str(resolved.schema_str)
+    assert "sku" in str(client.get_latest_version("orders-value", fmt="resolved").schema.schema_str)
     client.delete_subject("orders-value")
     client.delete_subject("orders-value", permanent=True)
     assert client.delete_subject("items-value") == [1]
@@ -296,7 +295,7 @@ def test_the_three_types_are_registered_and_returned(client: SchemaRegistryClien
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    serialized = fresh.get_schema(ids[0], fmt="serialized").schema_str
+    serialized = client.get_latest_version("p", fmt="serialized").schema.schema_str
     file = FileDescriptorProto.FromString(b64decode(str(serialized)))
     assert [one.name for one in file.message_type] == ["Order"]
 
