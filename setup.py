@@ -32,6 +32,7 @@ else:
                 "connect/_json_encode",
                 "schemas/avro_columns/_arrow_memory",
                 "schemas/avro_columns/_decode",
+                "schemas/avro_columns/_encode",
             )
         ],
         include_path=["src"],

@@ -3,7 +3,7 @@
     decoder = ColumnDecoder(writer, reader)
     array, bad = decoder.decode(values)             # bad: {row: reason}; those rows are null
     encoder = ColumnEncoder(schema)
-    values = encoder.encode(array)                  # RowError: which rows have no value in this schema
+    values, bad = encoder.encode(array)
 
 Both may be used by many threads. The types of columns are in `arrow_types.py`.
 """
@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING, Any
 from moldau.records.arrow import require_pyarrow
 from moldau.records.native_modules import native_or_reference
 from moldau.schemas.avro.types import AvroType
-from moldau.schemas.avro_columns import decode_reference
-from moldau.schemas.avro_columns.arrow_types import MAX_DECIMAL_128
+from moldau.schemas.avro_columns import decode_reference, encode_reference
+from moldau.schemas.avro_columns.arrow_types import MAX_DECIMAL_128, arrow_type
 from moldau.schemas.avro_columns.decode_program import DecodeProgram, compile_decoder
+from moldau.schemas.avro_columns.encode_plan import EncodeNode, plan_encoder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     _decoder = decode_reference
+    _encoder = encode_reference
 else:
     _PACKAGE = "moldau.schemas.avro_columns"
     _decoder = native_or_reference(f"{_PACKAGE}._decode", f"{_PACKAGE}.decode_reference")
+    _encoder = native_or_reference(f"{_PACKAGE}._encode", f"{_PACKAGE}.encode_reference")
 
 
 class ColumnDecoder:
@@ -49,6 +52,38 @@ class ColumnDecoder:
         """
         decoder: decode_reference.Decoder = self._engine.Decoder(self._program)
         return decoder.decode(_binary(values), skip)
+
+
+class ColumnEncoder:
+    """Encodes Arrow columns as Avro data of a schema."""
+
+    def __init__(self, schema: AvroType) -> None:
+        self._schema = schema
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of arrays that need no cast."""
+        return arrow_type(self._schema)
+
+    def encode(self, array: pa.Array, *, prefix: bytes = b"") -> tuple[pa.Array, dict[int, str]]:
+        """The Avro data of each row (binary), and the reasons of the rows that do not fit the schema: these are null.
+
+        A null row stays null. Raises SchemaError if the type of the array does not fit the schema.
+        """
+        pa = require_pyarrow()
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        plan = plan_encoder(self._schema, array)
+        engine = encode_reference if _is_wide(plan) else _encoder
+        found: tuple[pa.Array, dict[int, str]] = engine.encode(plan, prefix)
+        return found
+
+
+def _is_wide(node: EncodeNode) -> bool:
+    kind = None if node.array is None else node.array.type
+    if kind is not None and require_pyarrow().types.is_decimal256(kind):
+        return True
+    return any(_is_wide(one) for one in node.children)
 
 
 def _has_wide_decimals(program: DecodeProgram) -> bool:

@@ -45,7 +45,7 @@ class Decoder:
                 rows.append(None)
                 continue
             try:
-                rows.append(_Reader(self._program, value, skip).run(0, 0))
+                rows.append(_ValueReader(self._program, value, skip).run(0, 0))
             except _Bad as error:
                 rows.append(None)
                 bad[number] = self._program.describe(error.fault, error.step)
@@ -58,7 +58,7 @@ class _Bad(Exception):
         self.step = step
 
 
-class _Reader:
+class _ValueReader:
     """One value that is being read."""
 
     def __init__(self, program: DecodeProgram, data: bytes, at: int) -> None:
@@ -91,7 +91,7 @@ class _Reader:
                 name = self.program.columns[step.column].arrow[step.size].name
                 return {name: self.run(step.children[0], depth + 1)}
             case DecodeOp.CONSTANT:
-                return _Reader(self.program, step.data, 0).run(step.children[0], depth + 1)
+                return _ValueReader(self.program, step.data, 0).run(step.children[0], depth + 1)
             case DecodeOp.FAIL:
                 raise self.bad(DataFault.UNRESOLVED)
         return self._plain(step)

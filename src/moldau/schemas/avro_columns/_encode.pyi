@@ -1,0 +1,3 @@
+"""Types of the native encoder: those of the reference."""
+
+from moldau.schemas.avro_columns.encode_reference import encode as encode
