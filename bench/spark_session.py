@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,14 +27,15 @@ def connector_jars() -> str:
 
 
 @contextlib.contextmanager
-def session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
+def session(directory: Path, jars: str = "", settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """`settings` come first, and the benchmarks' own on top of them."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.master("local[2]").appName("moldau-bench")
+        builder = SparkSession.builder.config(map=dict(settings or {})).master("local[2]").appName("moldau-bench")
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.ui.enabled", "false")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "2g")
         builder = builder.config("spark.local.dir", str(directory)).config("spark.jars", jars)

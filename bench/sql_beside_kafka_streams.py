@@ -21,6 +21,7 @@ from bench.harness import Broker, Context, Row, median, percentile, settle, spre
 from bench.sql_queries import SqlRun
 from moldau import Admin, Consumer, Producer
 from moldau.client.data_types import TopicPartition
+from moldau.sql.server.server_session import spark_settings
 from tests.compat.apache_kafka.jars import JarsUnavailableError, KafkaJars, fetch_jars
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def run(context: Context) -> Iterator[Row]:
         ours = {what: Found() for what in counts}
         theirs = {what: Found() for what in counts}
         repeats = max(context.repeats // 2, 1)
-        with spark_session.session(home) as spark:
+        with spark_session.session(home, settings=spark_settings({"spark.master": "local[2]"})) as spark:
             _ours(spark, broker, home, "words", 0, Found(), "warm")
             for turn in range(repeats):
                 for what, rows in counts.items():

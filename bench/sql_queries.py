@@ -1,6 +1,6 @@
 """Streaming SQL: queries from topic to topic, the first rows of a bounded query, and the start of the shell.
 
-The queries run in one warm Spark session (`local[2]`) over the same JSON records, which are all there before; the clock
+The queries run in one warm Spark session with the settings of `moldau sql serve` (`local[2]`), over the same JSON records, which are all there before; the clock
 stops when the last micro-batch is committed. The bare copy reads and writes keys and values as they are.
 """
 
@@ -18,6 +18,7 @@ from bench import spark_session
 from bench.harness import Broker, Context, Row, median, percentile, settle, spread
 from moldau import Consumer, Producer
 from moldau.client.data_types import TopicPartition
+from moldau.sql.server.server_session import spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,7 @@ def run(context: Context) -> Iterator[Row]:
         _fill(broker, rows)
         settle()
         rates: dict[str, list[float]] = {"copy": [], "filter": [], "windows": []}
-        with spark_session.session(home) as spark:
+        with spark_session.session(home, settings=spark_settings({"spark.master": "local[2]"})) as spark:
             for turn in range(context.repeats + 1):
                 found = {
                     "copy": rows / _copy(spark, broker, home / f"copy-{turn}", rows),
@@ -98,6 +99,7 @@ class SqlRun:
         declaration = Declaration(target, plan.kind, target, columns)
         broker.create_topic(target, PARTITIONS)
         name = f"bench-{target}"
+        self.began = time.perf_counter()
         self.query = continuous.start(plan, declaration, settings, str(checkpoint), name, trigger_ms=trigger_ms)
 
     def wait_for_rows(self, rows: int) -> None:
@@ -149,10 +151,9 @@ def _copy(spark: SparkSession, broker: Broker, checkpoint: Path, rows: int) -> f
 
 
 def _query(spark: SparkSession, broker: Broker, select: str, checkpoint: Path, rows: int) -> float:
-    began = time.perf_counter()
     with SqlRun(spark, broker, select, checkpoint.name, checkpoint, None) as query:
         query.wait_for_rows(rows)
-        return time.perf_counter() - began
+        return time.perf_counter() - query.began
 
 
 def _latencies(spark: SparkSession, broker: Broker, checkpoint: Path) -> list[float]:
@@ -208,7 +209,8 @@ def _shell(broker: Broker) -> float:
     shell.send("SELECT 40 + 2 AS answer;\r")
     shell.expect("42")
     took = time.perf_counter() - began
-    shell.sendeof()
+    shell.expect("sql>")
+    shell.send("exit\r")
     shell.expect(pexpect.EOF)
     shell.close()
     return took

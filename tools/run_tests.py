@@ -15,9 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple, NoReturn
+
+from spark_class_archive import spark_jvm_options
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = (os.cpu_count() or 1) + 1
@@ -65,7 +68,8 @@ class Report(NamedTuple):
 class Parts:
     """Parallel runs of pytest, each with its own report, that can be interrupted."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
         self._at_work: dict[str, subprocess.Popen[bytes]] = {}
         self.no_more = False
 
@@ -80,7 +84,9 @@ class Parts:
             if self.no_more:
                 return Report(name, 1, 0, 0, "")
             print(f"    {name} starts", flush=True)
-            self._at_work[name] = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
+            self._at_work[name] = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, env=self._environment
+            )
             process = self._at_work[name]
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -98,7 +104,7 @@ class Parts:
 
 def main() -> int:
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    parts, reports = Parts(), []
+    parts, reports = Parts({**os.environ, "SPARK_SUBMIT_OPTS": spark_jvm_options()}), []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
             for done in as_completed([pool.submit(parts.run, name) for name in PARTS]):

@@ -60,7 +60,7 @@ def create_as(context: SessionContext, statement: CreateAsStatement) -> Notice:
     definition = _definition(context, statement, query_name, target, planned)
     context.catalogue.put_query(definition, replace=statement.or_replace)
     what = f"query {quoted(query_name)} writes {target.kind.lower()} {quoted(target.name)}, "
-    what += f"{'the new topic' if created else 'topic'} {topic.name} ({topic.partitions} partitions)"
+    what += f"{'the new topic' if created else 'topic'} {topic.name} ({topic.partitions} partition{'' if topic.partitions == 1 else 's'})"
     return Notice(what, (*planned.warnings, *no_server_warning(context.catalogue)))
 
 

@@ -94,6 +94,7 @@ def test_a_changed_password_is_named_in_the_status_without_being_shown(
         f"INSERT INTO {table} (name) VALUES ('a')",
         f"CREATE USER {user} PASSWORD 'first secret'",
         f"GRANT SELECT ON {table} TO {user}",
+        f"GRANT USAGE ON SCHEMA public TO {user}",  # other tests make this schema anew, without its usual rights
     )
     config: dict[str, Any] = {
         "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",
@@ -123,4 +124,4 @@ def test_a_changed_password_is_named_in_the_status_without_being_shown(
         wait_until(lambda: len(all_records(bootstrap, prefix + table)) == 2, "both rows", 60)
         worker.stop(name)
     finally:
-        database.execute(f"DROP TABLE {table}", f"DROP USER {user}")
+        database.execute(f"DROP TABLE {table}", f"DROP OWNED BY {user}", f"DROP USER {user}")
