@@ -11,6 +11,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from moldau.connect.worker_setting_table import CONNECT  # noqa: E402
 from moldau.registry.setting_table import REGISTRY  # noqa: E402
+from moldau.rest.setting_table import REST_PROXY  # noqa: E402
 from moldau.settings import BROKER, GROUP, TOPIC, Scope, Setting, SettingTable  # noqa: E402
 from moldau.sql.server.setting_table import SQL_SERVER  # noqa: E402
 
@@ -95,6 +96,13 @@ later ones override earlier ones. An unknown name is an error in each of them. S
 known with the prefix `kafkastore.`, and `kafkastore.topic.config.NAME` sets NAME of the topic when it is created.
 """
 
+REST_INTRODUCTION = """\
+A proxy (`moldau rest`) reads settings from the file of `--config`, in the format of Java properties, from the
+environment (`MOLDAU_REST_SCHEMA_REGISTRY_URL` sets `schema.registry.url`), and from `--set`; later ones override
+earlier ones. An unknown name is an error in each of them. Names that begin with `producer.`, `consumer.` or `admin.`
+are settings of the proxy's clients.
+"""
+
 TABLE_HEAD = "| name | type | default | allowed | what it does |\n|---|---|---|---|---|\n"
 
 
@@ -106,6 +114,7 @@ def render() -> str:
         _render_table("Connect worker settings", CONNECT, CONNECT_INTRODUCTION),
         _render_table("SQL server settings", SQL_SERVER, SQL_INTRODUCTION),
         _render_table("Schema registry settings", REGISTRY, REGISTRY_INTRODUCTION),
+        _render_table("REST proxy settings", REST_PROXY, REST_INTRODUCTION),
     ]
     return "\n".join([INTRODUCTION, *parts, *services])
 

@@ -26,6 +26,7 @@ from moldau.cli import (
     produce,
     quotas,
     registry_commands,
+    rest_commands,
     security_commands,
     sql_commands,
     topics,
@@ -64,6 +65,7 @@ app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(examples_commands.app, name="examples")
 app.command()(produce.produce)
 app.command()(consume.consume)
+app.command()(rest_commands.rest)
 
 DEFAULT_PORT = 9092
 DEFAULT_DATA = Path("moldau-data")

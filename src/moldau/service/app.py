@@ -20,6 +20,7 @@ from moldau.service.request_guard import RequestGuard
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
+    from starlette.types import Scope
 
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
@@ -39,11 +40,14 @@ def service_app(
     error_body: ErrorBody = plain_error_body,
     health: Health | None = None,
     exception_handlers: Mapping[Any, ExceptionHandler] | None = None,
+    streams: Callable[[Scope], bool] = lambda scope: False,
+    websockets: bool = False,
 ) -> RequestGuard:
     """The application of a service, for `HttpServer`.
 
     `error_body` gives errors the service's shape. `exception_handlers` map further exceptions to responses, as in
     Starlette. `health` serves `/health`, unless it is None because the routes have it; `/health` needs no login.
+    `streams` and `websockets` are those of `RequestGuard`.
     """
     own: list[BaseRoute] = [Route(METRICS_PATH, _metrics_page(metrics), methods=["GET"])]
     if health is not None:
@@ -68,6 +72,8 @@ def service_app(
         known_hosts=known_hosts(settings),
         login=PasswordFile(settings.password_file) if settings.password_file else None,
         open_paths=[HEALTH_PATH],
+        streams=streams,
+        websockets=websockets,
     )
 
 

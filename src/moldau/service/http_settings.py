@@ -67,10 +67,12 @@ class HttpSettings:
     max_body_bytes: int = 8 * 1024 * 1024
     request_timeout_s: float = 120.0
     tls: TlsSettings | None = None
+    own_login: bool = False
+    """Whether the service itself asks for a login, for example with the credentials of the brokers' users."""
 
     @property
     def needs_login(self) -> bool:
-        return bool(self.password_file)
+        return bool(self.password_file) or self.own_login
 
     def check(self) -> None:
         """Raise SettingError if an address is open to other machines without a login."""
@@ -196,7 +198,7 @@ def _client_auth(value: Value) -> str | None:
     return None if value is None or value in CLIENT_AUTH else f"{value!r} is not one of {', '.join(CLIENT_AUTH)}"
 
 
-def http_settings(values: Mapping[str, Any]) -> HttpSettings:
+def http_settings(values: Mapping[str, Any], *, own_login: bool = False) -> HttpSettings:
     """The checked HTTP settings of a service, from the values of its setting table. Raises SettingError."""
     addresses = tuple(parse_listener(text) for text in values[LISTENERS])
     advertised = values.get("rest.advertised.host.name")
@@ -209,6 +211,7 @@ def http_settings(values: Mapping[str, Any]) -> HttpSettings:
         values["moldau.http.max.body.bytes"],
         values["moldau.http.request.timeout.ms"] / 1_000,
         tls_of(values) if any(one.scheme == "https" for one in addresses) else None,
+        own_login,
     )
     found.check()
     return found

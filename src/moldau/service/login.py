@@ -34,6 +34,11 @@ MAX_REMEMBERED: Final = 256
 """Accepted logins that are not hashed again, until the file changes."""
 
 
+def new_secret(size: int = KEY_BYTES) -> bytes:
+    """Random bytes that nobody can guess."""
+    return os.urandom(size)
+
+
 def hashed(password: str) -> str:
     """The text that stands for a password in the file."""
     salt = os.urandom(SALT_BYTES)

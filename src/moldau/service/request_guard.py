@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.host.clock import SystemClock
@@ -54,8 +54,14 @@ class RequestGuard:
         known_hosts: Collection[str],
         login: PasswordFile | None = None,
         open_paths: Collection[str] = (),
+        streams: Callable[[Scope], bool] = lambda scope: False,
+        websockets: bool = False,
     ) -> None:
-        """`open_paths` need no login: they tell nothing but whether the service works."""
+        """`open_paths` need no login: they tell nothing but whether the service works.
+
+        `streams` says whether the application reads the body of a request itself, piece by piece, and limits it.
+        `websockets`: whether the application has WebSocket endpoints.
+        """
         self._app = app
         self._settings = settings
         self._metrics = metrics
@@ -63,8 +69,13 @@ class RequestGuard:
         self._known_hosts = frozenset(known_hosts)
         self._login = login
         self._open_paths = frozenset(open_paths)
+        self._streams = streams
+        self._websockets = websockets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and self._websockets:
+            await self._open_websocket(scope, receive, send)
+            return
         if scope["type"] != "http":
             raise RuntimeError(f"this service does not speak {scope['type']}")
         exchange = _Exchange(scope, receive, send, self._settings.allow_origins)
@@ -115,8 +126,33 @@ class RequestGuard:
             if exchange.user is None:
                 raise HttpError(401, "User cannot access the resource.", {"WWW-Authenticate": 'Basic realm="moldau"'})
             exchange.scope["user_name"] = exchange.user
-        await exchange.read_body(self._settings.max_body_bytes)
+        if not self._streams(exchange.scope):
+            await exchange.read_body(self._settings.max_body_bytes)
         return True
+
+    async def _open_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the request that opens a WebSocket, as if it changed something: browsers open them across origins."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host")
+        problem, status = host_problem(host, self._known_hosts), 400
+        if problem is None:
+            site = headers.get(b"sec-fetch-site")
+            problem = origin_problem("POST", host or "", headers.get(b"origin"), site, self._settings.allow_origins)
+            status = 403
+        if problem is None and self._login is not None:
+            user = await self._login.user(headers.get(b"authorization"))
+            problem, status = (None, 200) if user is not None else ("User cannot access the resource.", 401)
+            scope["user_name"] = user
+        facts = {"method": "WEBSOCKET", "path": scope["path"], "client": (scope.get("client") or ("",))[0]}
+        if problem is not None:
+            self._metrics.refused.labels(REASONS.get(status, "other")).inc()
+            log.info("request", extra={**facts, "status": status})
+            await receive()
+            await refuse_websocket(scope, send, status, self._error_body(status, problem))
+            return
+        log.info("request", extra={**facts, "status": 101})
+        with self._metrics.in_flight.track_inprogress():
+            await self._app(scope, receive, send)
 
     def _record(self, exchange: _Exchange) -> None:
         seconds = CLOCK.monotonic() - exchange.began
@@ -215,6 +251,18 @@ class _Exchange:
         sent += [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
         await self.send({"type": "http.response.body", "body": data if self.method != "HEAD" else b""})
+
+
+async def refuse_websocket(scope: Scope, send: Send, status: int, body: Any) -> None:
+    """Answer the request that opens a WebSocket with an error. Its `websocket.connect` has been received."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Basic realm="moldau"'))
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": json.dumps(body).encode()})
 
 
 def _too_large(limit: int) -> HttpError:

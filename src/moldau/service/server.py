@@ -39,6 +39,8 @@ KEEP_ALIVE_S: Final = 30.0
 MAX_HEADER_BYTES: Final = 64 * 1024
 MAX_CONNECTIONS: Final = 500
 """More are answered with 503."""
+MAX_WEBSOCKET_MESSAGE: Final = 1024 * 1024
+"""The largest message that a client may send over a WebSocket."""
 BACKLOG: Final = 128
 TICK_S: Final = 1.0
 """How often the Date header of responses is renewed."""
@@ -47,8 +49,13 @@ TICK_S: Final = 1.0
 class HttpServer:
     """The HTTP server of a service. Port 0 in the settings is any free port."""
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(
+        self, settings: HttpSettings, *, max_connections: int = MAX_CONNECTIONS, websockets: bool = False
+    ) -> None:
+        """More than `max_connections` are answered with 503. `websockets`: whether the application has WebSockets."""
         self._settings = settings
+        self._max_connections = max_connections
+        self._websockets = websockets
         self._sockets: list[socket.socket] = []
         self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
         self.addresses: tuple[HttpAddress, ...] = ()
@@ -77,7 +84,8 @@ class HttpServer:
         for address, one in zip(self.addresses, self._sockets, strict=True):
             if not address.is_loopback and address.scheme == "http":
                 log.warning("passwords are sent without encryption; use https", extra={"address": address.url})
-            server = _Server(_config(app, context if address.scheme == "https" else None))
+            tls = context if address.scheme == "https" else None
+            server = _Server(_config(app, tls, self._max_connections, self._websockets))
             task = asyncio.get_running_loop().create_task(server.serve([one]), name=f"HTTP on {address.url}")
             self._servers.append((server, task))
         for server, task in self._servers:
@@ -160,11 +168,12 @@ class _TimedProtocol(H11Protocol):
         self.transport.close()
 
 
-def _config(app: Any, context: ssl.SSLContext | None) -> uvicorn.Config:
+def _config(app: Any, context: ssl.SSLContext | None, max_connections: int, websockets: bool) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=_TimedProtocol,
-        ws="none",
+        ws="websockets-sansio" if websockets else "none",
+        ws_max_size=MAX_WEBSOCKET_MESSAGE,
         lifespan="off",
         log_config=None,
         log_level="warning",
@@ -173,7 +182,7 @@ def _config(app: Any, context: ssl.SSLContext | None) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=int(KEEP_ALIVE_S),
         timeout_graceful_shutdown=int(STOP_TIMEOUT_S),
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=max_connections,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         backlog=BACKLOG,
     )

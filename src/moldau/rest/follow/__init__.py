@@ -1,0 +1,1 @@
+"""Followers of a topic: server-sent events and WebSocket, one consumer for many of them."""

@@ -1,0 +1,1 @@
+"""API v2: topics, produce, and consumer instances; a file per resource."""
