@@ -26,7 +26,7 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.schema_registry._async.schema_registry_client import AsyncSchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from tests.registry.rest.served_registry import served
+from moldau.testing import Registry
 
 
 def record(*fields: tuple[str, Any], name: str = "Order", **defaults: Any) -> str:
@@ -44,8 +44,8 @@ OTHER = Schema(record(("price", "double")), "AVRO")
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with served() as found:
-        yield found
+    with Registry() as registry:
+        yield registry.url
 
 
 @pytest.fixture
@@ -307,5 +307,5 @@ def test_the_asyncio_client_works_too() -> None:
             assert (await client.get_latest_version("orders-value")).schema_id == first
             assert await client.get_subjects() == ["orders-value"]
 
-    with served() as url:
-        asyncio.run(main(url))
+    with Registry() as registry:
+        asyncio.run(main(registry.url))

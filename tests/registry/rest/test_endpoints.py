@@ -11,7 +11,7 @@ import pytest
 
 from moldau.client.errors import MoldauError
 from moldau.registry.stored_registry import MemoryRegistry
-from tests.registry.rest.served_registry import V1, InProcess
+from tests.registry.rest.in_process import V1, InProcess
 
 TEXT = '{"type":"record","name":"A","fields":[{"name":"x","type":"int"}]}'
 NEWER = '{"type":"record","name":"A","fields":[{"name":"x","type":"int"},{"name":"y","type":"int","default":0}]}'
