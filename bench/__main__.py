@@ -17,6 +17,7 @@ from rich.console import Console
 
 from bench import (
     access_control,
+    avro_arrow,
     big_partition,
     cleaner,
     client_arrow,
@@ -82,6 +83,7 @@ BENCHMARKS: dict[str, Callable[[Context], Iterator[Row]]] = {
     "client_produce": client_produce.run,
     "client_latency": client_latency.run,
     "client_arrow": client_arrow.run,
+    "avro_arrow": avro_arrow.run,
     "failover": failover.run,
     "replication_cost": replication_cost.run,
     "many_replicas": many_replicas.run,

@@ -75,7 +75,7 @@ class ColumnEncoder:
             array = array.combine_chunks()
         plan = plan_encoder(self._schema, array)
         engine = encode_reference if _is_wide(plan) else _encoder
-        found: tuple[pa.Array, dict[int, str]] = engine.encode(plan, prefix)
+        found: tuple[Any, dict[int, str]] = engine.encode(plan, prefix)
         return found
 
 

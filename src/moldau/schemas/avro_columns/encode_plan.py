@@ -1,4 +1,4 @@
-"""Encode plan: the parts of an Arrow array that become Avro data of a schema, each in the layout that the encoders read.
+"""Encode plan: the parts of an Arrow array that become Avro data, each in the layout that the encoders read.
 
 Columns are matched with fields by name. A field without column takes its default value. Types are cast where no value
 changes: wider integers that fit, other units of time, dictionaries. A column that the schema does not have is refused.
