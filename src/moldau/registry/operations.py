@@ -65,6 +65,8 @@ MAX_RECORD_BYTES: Final = 1_000_000
 """The largest record of a schema: a little less than the `max.message.bytes` that topics have by default."""
 BOOLEANS: Final = frozenset({"normalize", "validateFields", "validateNewSchemas", "validateRules"})
 TEXTS: Final = frozenset({"alias", "aliasForDeks", "compatibilityPolicy", "compatibilityGroup"})
+DEFAULTS: Final = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
+"""Fields of a config that change what is registered."""
 
 Answer = TypeVar("Answer")
 
@@ -103,11 +105,12 @@ class Operations:
         versions = self._store.versions(named)
         live = [one for one in versions if not one.deleted]
         next_version = versions[-1].version + 1 if versions else 1
+        found = self._as_sent(named, new, config, normalize, importing)
         schema = self._schema_to_register(named, new, live, config, next_version, normalize, importing)
-        if new.version in (None, 0, -1):
-            found = self._registered(named, schema, wanted_id)
-            if found is not None:
-                return Decision(listed(found))
+        if found is None and new.version in (None, 0, -1):
+            found = self._lookups.matching.version_of(named, schema, deleted=False)
+        if found is not None and wanted_id in (None, found.id):
+            return Decision(listed(found))
         if not importing and not force:
             messages = self._lookups.compatibility.messages(schema, named, live, config)
             if messages:
@@ -153,9 +156,16 @@ class Operations:
             return schema
         return tag_version(complete(schema, config, before), next_version, always=new.version not in (None, 0))
 
-    def _registered(self, subject: str, schema: Schema, wanted_id: int | None) -> StoredSchema | None:
+    def _as_sent(
+        self, subject: str, new: NewSchema, config: Mapping[str, Any], normalize: bool, importing: bool
+    ) -> StoredSchema | None:
+        """The version that is registered with exactly what was sent: nothing is taken over or added then."""
+        if importing or new.version not in (None, 0, -1) or not new.text.strip() or not DEFAULTS.isdisjoint(config):
+            return None
+        normalize = normalize or bool(config.get("normalize"))
+        schema = self._lookups.parsing.stored_form(new, subject, normalize=normalize)
         found = self._lookups.matching.version_of(subject, schema, deleted=False)
-        return found if found is not None and wanted_id in (None, found.id) else None
+        return found if new.version != -1 or found == self._store.latest(subject) else None
 
     def _version_to_register(self, wanted: int | None, next_version: int, importing: bool) -> int:
         if wanted is None or wanted <= 0:
@@ -181,6 +191,8 @@ class Operations:
     def _entries_of(self, stored: StoredSchema, versions: list[StoredSchema]) -> tuple[Entry, ...]:
         entries: list[Entry] = []
         context = context_of(stored.subject)
+        if any(one.version == stored.version for one in versions):
+            entries.append(self._ids_kept())  # an import replaces the version, perhaps one with the largest id
         if context != DEFAULT_CONTEXT and context not in self._store.contexts:
             entries.append(context_entry(context))
         # A deleted version with the same id is removed, unless another schema refers to it by its number.
