@@ -61,9 +61,9 @@ class ServiceSettings:
     rules: RegistryRules = field(default_factory=RegistryRules)
 
 
-def writer_id(group_id: str, topic: str) -> str:
-    """The transactional id of the leader: leaders of the same topic fence each other by it."""
-    return f"{group_id}-{topic}"
+def writer_id(topic: str) -> str:
+    """The transactional id of the leader. All registries of a topic fence each other by it, whatever their group."""
+    return f"schema-registry-{topic}"
 
 
 class TopicRegistry(StoredRegistry):
@@ -80,7 +80,7 @@ class TopicRegistry(StoredRegistry):
             replication_factor=settings.replication_factor,
             fewer_replicas=True,
             topic_configs=settings.topic_configs,
-            transactional_id=writer_id(settings.group_id, settings.topic),
+            transactional_id=writer_id(settings.topic),
         )
         self._group = RegistryGroup(
             settings.client,
