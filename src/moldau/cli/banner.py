@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def print_banner(broker: Broker, client_config: Path | None = None) -> None:
-    address = _address(broker)
+    address = broker_address(broker)
     directories = ", ".join(directory.path for directory in broker.log_dirs.all)
     print(f"Moldau is ready on {address}   data: {directories}")
     for line in things_to_try(address, client_config):
@@ -40,10 +40,10 @@ ANNOUNCEMENT = "moldau-broker-ready "
 
 def print_address(broker: Broker) -> None:
     """Print the address, for a program that started the broker and waits until it is ready."""
-    print(f"{ANNOUNCEMENT}{_address(broker)}", flush=True)
+    print(f"{ANNOUNCEMENT}{broker_address(broker)}", flush=True)
 
 
-def _address(broker: Broker) -> str:
+def broker_address(broker: Broker) -> str:
     endpoint = broker.listeners[0].endpoint()
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{host}:{endpoint.port}"

@@ -22,6 +22,7 @@ from moldau.cli.banner import ANNOUNCEMENT, things_to_try
 from moldau.cli.children import ChildProcess, StopAsked, Stopping, first_to_end
 from moldau.cli.output import EXIT_ERROR, Cell, complain, print_table
 from moldau.cli.ports import find_listener, is_free, who_listens
+from moldau.cli.registry_child import RegistryChild
 from moldau.cli.security_files import ADMIN, broker_settings, client_settings
 from moldau.cli.zookeeper.java import NotInstalled
 from moldau.cli.zookeeper.server import ZooKeeperEnsemble, ZooKeeperFailed
@@ -61,6 +62,8 @@ class LocalClusterOptions(NamedTuple):
     """The address that the brokers listen on. ZooKeeper is always local."""
     security: Path | None = None
     """The directory of the security files, with --secure."""
+    registry: RegistryChild | None = None
+    """The schema registry, with --registry."""
 
 
 class ClusterFailed(Exception):
@@ -89,6 +92,7 @@ def run(wanted: LocalClusterOptions) -> int:
         try:
             cluster.start()
             cluster.print_ready()
+            cluster.start_registry()
             code = cluster.watch()
         except StopAsked:
             code = EXIT_ERROR if cluster.lost else EXIT_OK
@@ -161,7 +165,8 @@ class LocalCluster:
     @property
     def children(self) -> list[ChildProcess]:
         servers = [] if self._zookeeper is None else self._zookeeper.servers
-        return [*(broker.child for broker in self._brokers), *(server.child for server in servers)]
+        registry = [] if self._wanted.registry is None else self._wanted.registry.children
+        return [*registry, *(broker.child for broker in self._brokers), *(server.child for server in servers)]
 
     def start(self) -> None:
         """Start all processes. Returns when every broker is ready."""
@@ -284,6 +289,11 @@ class LocalCluster:
         print(f"  try     kill -9 {self._brokers[-1].child.pid}, and watch the others take over")
         print("  stop    Ctrl-C", flush=True)
 
+    def start_registry(self) -> None:
+        """Start the registry, if one is wanted. It prints its address when it is ready."""
+        if self._wanted.registry is not None:
+            self._wanted.registry.start(",".join(broker.address for broker in self._brokers))
+
     def watch(self) -> int:
         """Report processes that die, until ZooKeeper or the last broker has died. Return the exit code."""
         while True:
@@ -291,6 +301,8 @@ class LocalCluster:
             gone = first_to_end(alive)
             self.lost = True
             complain(f"{gone.name} (process {gone.pid}) has died: {gone.ending()}")
+            if self._wanted.registry is not None and gone in self._wanted.registry.children:
+                continue
             again = [broker for broker in self._brokers if broker.child is gone]
             if not again:
                 complain("the brokers need ZooKeeper: stopping")
@@ -307,6 +319,8 @@ class LocalCluster:
         for broker in self._brokers:
             if broker.address and not broker.child.alive:
                 self._tell_of_successor(broker)
+        if self._wanted.registry is not None:
+            self._wanted.registry.stop()
         badly = [broker for broker in self._brokers if broker.child.alive and not broker.stop()]
         if self._zookeeper is not None:
             self._zookeeper.stop()

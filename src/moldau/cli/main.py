@@ -6,7 +6,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,6 +37,10 @@ from moldau.cli.output import EXIT_ERROR, complain, usage_error
 from moldau.cli.suggestions import SuggestingGroup
 from moldau.settings.listeners import MAX_PORT, ListenerAddress, parse_address
 from moldau.settings.setting import SettingError
+
+if TYPE_CHECKING:
+    from moldau.broker.broker import Broker
+    from moldau.cli.registry_child import RegistryChild
 
 app = typer.Typer(
     name="moldau",
@@ -160,6 +164,13 @@ def up(
             ),
         ),
     ] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Also start a schema registry on 127.0.0.1:8081.")
+    ] = False,
+    registry_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_PORT, help="With --registry: its port (0: any free port)."),
+    ] = None,
     zookeeper: ZookeeperOption = None,
     set_: SetOption = None,
     metrics_port: MetricsOption = None,
@@ -171,7 +182,8 @@ def up(
     Exit code: 0 after a clean stop, 1 after an error, 130 after a second Ctrl-C.
 
     Example: moldau up --data ./events --port 9092; or, for clients on other machines: moldau up --listen 10.0.0.1:9092;
-    or a cluster: moldau up --brokers 3 --data ./cluster; or with TLS, login and access control: moldau up --secure
+    or a cluster: moldau up --brokers 3 --data ./cluster; or with TLS, login and access control: moldau up --secure;
+    or with a schema registry: moldau up --registry
     """
     from moldau.cli import local_cluster
     from moldau.cli.banner import print_banner
@@ -179,9 +191,10 @@ def up(
 
     connect = _connect_text(zookeeper)
     address = _listen_address(port, listen)
+    options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
+    child = _registry_child(registry, registry_port, secure, options)
     security = _security_directory((data or DEFAULT_DATA).absolute(), secure, brokers, address.host)
     if brokers > 1:
-        options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
         wanted = local_cluster.LocalClusterOptions(
             (data or DEFAULT_DATA).absolute(),
             brokers,
@@ -192,6 +205,7 @@ def up(
             tuple(options),
             address.host,
             security,
+            child,
         )
         raise typer.Exit(local_cluster.run(wanted))
     if local_cluster.is_cluster(data or DEFAULT_DATA):
@@ -202,7 +216,9 @@ def up(
     defaults = "\n".join(f"{name}={value}" for name, value in local_cluster.FOR_DEVELOPMENT.items())
     config = None if security is None else broker_settings(security, 0)
     banner = partial(print_banner, client_config=None if security is None else client_settings(security, ADMIN))
-    _serve(data, config, texts, metrics_port, log_level, log_json, banner=banner, defaults=defaults)
+    if child is not None:
+        banner = partial(_banner_and_registry, child)
+    _serve(data, config, texts, metrics_port, log_level, log_json, banner=banner, defaults=defaults, registry=child)
 
 
 @app.command()
@@ -264,6 +280,31 @@ def _listen_address(port: int | None, listen: str | None) -> ListenerAddress:
         usage_error(f"--listen: {text!r} is not HOST:PORT, such as 10.0.0.1:9092 or [::1]:9092")
 
 
+def _registry_child(wanted: bool, port: int | None, secure: bool, options: list[str]) -> RegistryChild | None:
+    """The registry of `moldau up --registry`, which is not started yet. None without the option."""
+    from moldau.cli import registry_child
+
+    if not wanted:
+        if port is not None:
+            usage_error("--registry-port needs --registry")
+        return None
+    if secure:
+        usage_error(
+            "--registry and --secure do not go together: everyone on this machine could use the registry with the "
+            "rights of the administrator. Start it with a login of its own: see docs/registry.md, Security"
+        )
+    chosen = registry_child.DEFAULT_PORT if port is None else port
+    registry_child.require_port(chosen)
+    return registry_child.RegistryChild(chosen, options)
+
+
+def _banner_and_registry(child: RegistryChild, broker: Broker) -> None:
+    from moldau.cli.banner import broker_address, print_banner
+
+    print_banner(broker)
+    child.start(broker_address(broker))
+
+
 def _security_directory(data: Path, secure: bool, brokers: int, host: str) -> Path | None:
     """The security files of `moldau up --secure`, made if there are none. None without --secure."""
     from datetime import UTC, datetime
@@ -305,6 +346,7 @@ def _serve(
     log_json: bool,
     banner: object = None,
     defaults: str = "",
+    registry: RegistryChild | None = None,
 ) -> None:
     """Run a broker. `defaults` are properties that all other settings override."""
     from moldau.cli.logs import configure_logging
@@ -329,7 +371,7 @@ def _serve(
         raise typer.Exit(fail(f"--log-level: {error}")) from None
     except OSError as error:
         raise typer.Exit(fail(f"--config: {error}")) from None
-    raise typer.Exit(serve(texts, banner))  # type: ignore[arg-type]
+    raise typer.Exit(serve(texts, banner, None if registry is None else registry.stop))  # type: ignore[arg-type]
 
 
 @app.command()

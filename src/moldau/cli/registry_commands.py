@@ -13,6 +13,7 @@ import typer
 
 from moldau.cli.connection_options import DEFAULT_BOOTSTRAP, OutputOption, require_listener
 from moldau.cli.output import EXIT_ERROR, Output, fail, one_line_errors, print_json, print_table, usage_error
+from moldau.cli.registry_child import ANNOUNCEMENT
 from moldau.cli.registry_options import (
     DEFAULT_URL,
     CaOption,
@@ -75,6 +76,7 @@ def registry(
     ] = None,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "warning",
     log_json: Annotated[bool, typer.Option("--log-json", help="Print log lines as JSON objects.")] = False,
+    announce: Annotated[bool, typer.Option("--announce", hidden=True)] = False,
 ) -> None:
     """Run a schema registry with Confluent's REST API on 127.0.0.1. Schemas are in the topic _schemas. Several
     registries with the same schema.registry.group.id elect a leader, which carries out the writes of all. Settings come
@@ -93,7 +95,7 @@ def registry(
         given.append(f"listeners=http://127.0.0.1:{port}")
     if listen is not None:
         given.append(f"listeners={listen if '://' in listen else f'http://{listen}'}")
-    raise typer.Exit(_run(_settings(config, [*given, *(set_ or [])], log_level, log_json)))
+    raise typer.Exit(_run(_settings(config, [*given, *(set_ or [])], log_level, log_json), announce))
 
 
 def _settings(config: Path | None, assignments: list[str], log_level: str, log_json: bool) -> RegistryProcessSettings:
@@ -119,7 +121,7 @@ def _settings(config: Path | None, assignments: list[str], log_level: str, log_j
             fail(str(error))
 
 
-def _run(settings: RegistryProcessSettings) -> int:
+def _run(settings: RegistryProcessSettings, announce: bool) -> int:
     from moldau.cli.serve import describe
     from moldau.client.errors import MoldauError
 
@@ -128,6 +130,9 @@ def _run(settings: RegistryProcessSettings) -> int:
         from moldau.service.server import banner_lines, run_process
 
     def ready(addresses: Any) -> None:
+        if announce:
+            print(f"{ANNOUNCEMENT}{addresses[0].url}", flush=True)
+            return
         print("\n".join(banner_lines("Schema Registry", addresses, "/subjects")))
         print(f"  read    {addresses[0].url}/docs")
         print("  stop    Ctrl-C", flush=True)

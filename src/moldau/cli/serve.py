@@ -8,7 +8,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from moldau.broker.assembly import assemble
 from moldau.broker.broker import Broker
@@ -27,11 +28,18 @@ GARBAGE_COLLECTION_EVERY = 50_000
 the requests of 5,000 waiting clients again and again, and almost none of them are cyclic garbage."""
 
 
-def serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None = None) -> int:
-    """Run a broker with these settings until a signal stops it, and return the exit code."""
+def serve(
+    texts: Mapping[str, str],
+    ready: Callable[[Broker], None] | None = None,
+    before_stop: Callable[[], object] | None = None,
+) -> int:
+    """Run a broker with these settings until a signal stops it, and return the exit code.
+
+    `before_stop` ends what needs the broker, in a thread, while the broker still serves.
+    """
     keep_freed_buffers()
     try:
-        return _new_loop_run(texts, ready)
+        return _new_loop_run(_serve(texts, ready, before_stop))
     except (SettingError, StoreError, LogError) as error:
         return fail(str(error))
     except OSError as error:
@@ -57,15 +65,17 @@ def describe(error: OSError) -> str:
     return f"{what}: {error.strerror}" if what and error.strerror else str(error)
 
 
-def _new_loop_run(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:
+def _new_loop_run(main: Coroutine[Any, Any, int]) -> int:
     try:
         import uvloop
     except ImportError:  # a platform without uvloop: everything works, but slower
-        return asyncio.run(_serve(texts, ready))
-    return uvloop.run(_serve(texts, ready))
+        return asyncio.run(main)
+    return uvloop.run(main)
 
 
-async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | None) -> int:
+async def _serve(
+    texts: Mapping[str, str], ready: Callable[[Broker], None] | None, before_stop: Callable[[], object] | None
+) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -88,6 +98,8 @@ async def _serve(texts: Mapping[str, str], ready: Callable[[Broker], None] | Non
     if ready is not None:
         ready(broker)
     await stop.wait()
+    if before_stop is not None:
+        await asyncio.to_thread(before_stop)
     await broker.stop()
     return EXIT_OK
 
