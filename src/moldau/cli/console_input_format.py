@@ -53,6 +53,9 @@ class LineForm(NamedTuple):
     headers_key_separator: bytes = b":"
     null_marker: bytes | None = None
     ignore_error: bool = False
+    json_key: bool = False
+    """Whether keys are passed on as JSON, also if they are texts: the producer has a serializer for them."""
+    json_value: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -103,7 +106,7 @@ def _bytes(text: str) -> bytes:
 def parser(form: LineForm) -> Callable[[bytes], NewRecord]:
     """The function that parses a line into a record. It raises LineError."""
     if form.format is Format.JSON:
-        return parse_json
+        return lambda line: parse_json(line, json_key=form.json_key, json_value=form.json_value)
     return lambda line: parse_text(line, form)
 
 
@@ -163,9 +166,9 @@ JSON_FIELDS = frozenset(
 )
 
 
-def parse_json(line: bytes) -> NewRecord:
+def parse_json(line: bytes, *, json_key: bool = False, json_value: bool = False) -> NewRecord:
     """Parse an object as `moldau consume --output json` prints it. A key or value that is not a string is stored as
-    JSON."""
+    JSON; with `json_key` or `json_value` a string too."""
     try:
         fields = json.loads(line)
     except ValueError as error:
@@ -175,18 +178,18 @@ def parse_json(line: bytes) -> NewRecord:
     if unknown := fields.keys() - JSON_FIELDS:
         raise LineError(f"unknown field {min(unknown)!r}; known fields: {', '.join(sorted(JSON_FIELDS))}")
     return NewRecord(
-        _json_bytes(fields, "value"),
-        _json_bytes(fields, "key"),
+        _json_bytes(fields, "value", as_json=json_value),
+        _json_bytes(fields, "key", as_json=json_key),
         _json_headers(fields.get("headers")),
         _json_integer(fields, "partition"),
         _json_integer(fields, "timestamp"),
     )
 
 
-def _json_bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
+def _json_bytes(fields: Mapping[str, Any], name: str, *, as_json: bool = False) -> bytes | None:
     if (encoded := fields.get(f"{name}_base64")) is not None:
         return _base64(encoded)
-    return _json_text(fields.get(name))
+    return _json_text(fields.get(name), as_json=as_json)
 
 
 def _base64(text: Any) -> bytes:
@@ -196,10 +199,10 @@ def _base64(text: Any) -> bytes:
         raise LineError(f"not base64: {error}") from None
 
 
-def _json_text(value: Any) -> bytes | None:
+def _json_text(value: Any, *, as_json: bool = False) -> bytes | None:
     if value is None:
         return None
-    if isinstance(value, str):
+    if isinstance(value, str) and not as_json:
         return value.encode("utf-8", "surrogatepass")
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 

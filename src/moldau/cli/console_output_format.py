@@ -144,19 +144,20 @@ def _shown(value: bytes | None, form: TextForm) -> bytes:
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
-def json_renderer(format_: Format) -> Render:
+def json_renderer(format_: Format, key_format: Format | None = None) -> Render:
     """Render one JSON object per line. Bytes that are not UTF-8 are in base64, in a field with the suffix `_base64`.
-    With the format `json`, keys and values that are JSON are embedded as JSON; with `hex`, all are hexadecimal."""
+    With the format `json`, keys and values that are JSON are embedded as JSON; with `hex`, all are hexadecimal.
+    `key_format` is the format of keys, if they have another one."""
     dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
     def render(records: Iterable[PrintableRecord]) -> bytes:
-        lines = [dump(as_object(record, format_)) for record in records]
+        lines = [dump(as_object(record, format_, key_format or format_)) for record in records]
         return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass") if lines else b""
 
     return render
 
 
-def as_object(record: PrintableRecord, format_: Format) -> dict[str, Any]:
+def as_object(record: PrintableRecord, format_: Format, key_format: Format) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -164,7 +165,7 @@ def as_object(record: PrintableRecord, format_: Format) -> dict[str, Any]:
         "timestamp": record.timestamp,
         "timestamp_type": "LogAppendTime" if record.timestamp_type == TimestampType.LOG_APPEND_TIME else "CreateTime",
     }
-    fields |= _json_field("key", record.key, format_)
+    fields |= _json_field("key", record.key, key_format)
     fields |= _json_field("value", record.value, format_)
     if record.headers:
         fields["headers"] = [

@@ -30,6 +30,7 @@ from moldau.cli.console_output_format import Render, json_renderer, text_form, t
 from moldau.cli.interrupt import CtrlC
 from moldau.cli.output import EXIT_INTERRUPTED, Output, one_line_errors, usage_error
 from moldau.cli.progress import ProgressBar
+from moldau.cli.schema_formats import DataFormat, Formats, KeyFormatOption, RegistryOption, ValueFormatOption
 from moldau.cli.times import parse_datetime_ms
 from moldau.cli.topics import assignments
 
@@ -198,6 +199,9 @@ def consume(
     format_: Annotated[
         Format, typer.Option("--format", "-f", help="The format of keys and values: as they are, as JSON, or in hex.")
     ] = Format.STRING,
+    value_format: ValueFormatOption = DataFormat.BYTES,
+    key_format: KeyFormatOption = DataFormat.BYTES,
+    registry: RegistryOption = None,
     property_: Annotated[
         list[str] | None,
         typer.Option(
@@ -242,6 +246,8 @@ def consume(
     Example: moldau consume orders --from-beginning --property print.key=true
 
     Example: moldau consume orders --timestamp 2026-01-31T09:30:00Z --until-end --output json | jq .value
+
+    Example: moldau consume orders --from-beginning --value-format avro
     """
     name = topic_argument or topic
     if (name is None) == (include is None):
@@ -253,7 +259,7 @@ def consume(
         if output is Output.JSON and property_:
             raise ValueError("--property cannot be used with --output json, which shows the whole record")
         render = (
-            json_renderer(format_)
+            json_renderer(_shown_as(format_, value_format), _shown_as(format_, key_format))
             if output is Output.JSON
             else text_renderer(text_form(assignments(property_), format_))
         )
@@ -271,9 +277,15 @@ def consume(
             settings["isolation.level"] = isolation_level or "read_committed"
         if group is not None:
             settings["group.id"] = group
+        settings |= Formats(value_format, key_format, registry).deserializers(settings)
         ending = Ending(max_messages, until_end, None if timeout_ms is None else timeout_ms / 1000)
         what = What(name, include, partition)
         raise typer.Exit(run(settings, what, start, ending, render, progress=progress, wait=wait))
+
+
+def _shown_as(format_: Format, data_format: DataFormat) -> Format:
+    """The format of keys or values in objects: data with a schema is JSON."""
+    return format_ if data_format is DataFormat.BYTES else Format.JSON
 
 
 class What(NamedTuple):

@@ -31,6 +31,16 @@ from moldau.cli.console_input_format import Format, Header, LineError, LineForm,
 from moldau.cli.interrupt import CtrlC
 from moldau.cli.output import EXIT_ERROR, EXIT_INTERRUPTED, complain, one_line_errors, usage_error
 from moldau.cli.progress import ProgressBar
+from moldau.cli.schema_formats import (
+    DataFormat,
+    Formats,
+    KeyFormatOption,
+    KeySchemaOption,
+    MessageOption,
+    RegistryOption,
+    SchemaOption,
+    ValueFormatOption,
+)
 from moldau.cli.topics import assignments
 
 if TYPE_CHECKING:
@@ -210,6 +220,12 @@ def produce(
     format_: Annotated[
         Format, typer.Option("--format", "-f", help="The format of the lines: text, JSON objects, or hexadecimal.")
     ] = Format.STRING,
+    value_format: ValueFormatOption = DataFormat.BYTES,
+    schema: SchemaOption = None,
+    message: MessageOption = None,
+    key_format: KeyFormatOption = DataFormat.BYTES,
+    key_schema: KeySchemaOption = None,
+    registry: RegistryOption = None,
     property_: Annotated[
         list[str] | None,
         typer.Option(
@@ -265,6 +281,8 @@ def produce(
     Example: echo 'ada:{"tea": 1}' | moldau produce orders -K :
 
     Example: moldau consume orders --from-beginning --until-end --output json | moldau produce copy --format json
+
+    Example: echo '{"id": 7}' | moldau produce orders --value-format avro --schema order.avsc
     """
     name = topic_argument or topic
     if name is None:
@@ -279,13 +297,16 @@ def produce(
     }
     common = Common(name, _raw(key), tuple((k, _raw(v)) for k, v in assignments(header).items()), partition)
     try:
+        formats = Formats(value_format, key_format, registry, schema, key_schema, message).checked()
         form = line_form(assignments(property_), format_, key_separator)
     except ValueError as error:
         usage_error(str(error))
+    form = form._replace(json_key=key_format is not DataFormat.BYTES, json_value=value_format is not DataFormat.BYTES)
     with one_line_errors():
         settings = client_settings(bootstrap, producer_config, "producer")
         settings |= assignments(producer_property)
         settings |= {setting: value for setting, value in given.items() if value is not None}
+        settings |= formats.serializers(settings)
         raise typer.Exit(run(settings, common, form, sync=sync, progress=progress, wait=wait))
 
 
@@ -296,7 +317,7 @@ def _raw(text: str | None) -> bytes | None:
 def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool, progress: bool, wait: bool) -> int:
     """Write all of standard input to the topic, and return the exit code."""
     from moldau.client.blocking.producer import Producer
-    from moldau.client.errors import MoldauError
+    from moldau.client.errors import MoldauError, SerializationError
 
     code, trouble = 0, ""
     with Producer(settings) as producer:
@@ -306,6 +327,8 @@ def run(settings: dict[str, Any], common: Common, form: LineForm, *, sync: bool,
             _pump_all(pump, progress)
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
+        except SerializationError as error:
+            trouble = f"line {pump.counts.lines}: {error}"
         except (MoldauError, LineError) as error:
             trouble = str(error)
         # Lines that were read are still sent. After this, the results of all of them are known.

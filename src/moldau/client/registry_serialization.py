@@ -27,11 +27,20 @@ ID_PLACES = {
 
 def registry_serializer(kind: str, setting: str, settings: ClientSettings) -> SchemaSerializer:
     """The serializer of a kind ("avro") for a setting ("key.serializer"). Raises ConfigurationError."""
-    part = setting.partition(".")[0]
+    arguments = serializer_arguments(setting.partition(".")[0], settings)
+    if kind == "json-schema":
+        arguments["validate"] = settings["json.fail.invalid.schema"]
+    try:
+        return _serializer_class(kind)(_registry(setting, settings), **arguments)
+    except ValueError as error:  # an unknown strategy, a schema of another type
+        raise ConfigurationError(f"{setting}: {error}") from None
+
+
+def serializer_arguments(part: str, settings: ClientSettings) -> dict[str, Any]:
+    """The arguments of a serializer for the "key" or the "value". Raises ConfigurationError."""
     use_id: int = settings["use.schema.id"]
-    text: str = settings[f"{part}.schema"]
-    arguments: dict[str, Any] = {
-        "schema": text or None,
+    return {
+        "schema": settings[f"{part}.schema"] or None,
         "is_key": part == "key",
         "auto_register": settings["auto.register.schemas"],
         "use_latest": True if settings["use.latest.version"] else None,
@@ -41,12 +50,6 @@ def registry_serializer(kind: str, setting: str, settings: ClientSettings) -> Sc
         "id_in_header": _id_in_header(f"{part}.schema.id.serializer", settings),
         "subject_name": settings[f"{part}.subject.name.strategy"],
     }
-    if kind == "json-schema":
-        arguments["validate"] = settings["json.fail.invalid.schema"]
-    try:
-        return _serializer_class(kind)(_registry(setting, settings), **arguments)
-    except ValueError as error:  # an unknown strategy, a schema of another type
-        raise ConfigurationError(f"{setting}: {error}") from None
 
 
 def registry_deserializer(kind: str, setting: str, settings: ClientSettings) -> SchemaDeserializer:

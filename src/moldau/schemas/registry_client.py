@@ -95,7 +95,8 @@ class RegistryClient:
         key = _schema_key(schema)
         found = self._parsed.get(key)
         if found is None:
-            found = parse(schema, self.resolved(schema))
+            # Not strictly: the registry has checked it, or does so when it is registered.
+            found = parse(schema, self.resolved(schema), strict=False)
             self._parsed.put(key, found)
         return found
 

@@ -36,6 +36,7 @@ class RegistryHttp:
         self._settings = settings
         self._lock = Lock()
         self._client: httpx.Client | None = None
+        self._closing: weakref.finalize[..., Any] | None = None
         self._randomness = SystemRandomness()
         secure = any(url.startswith("https:") for url in settings.urls)
         self._tls = client_context(settings.tls) if secure else None
@@ -64,14 +65,16 @@ class RegistryHttp:
 
     def close(self) -> None:
         with self._lock:
-            if self._client is not None:
-                self._client.close()
-            self._client = None
+            if self._closing is not None:
+                self._closing()
+            self._client = self._closing = None
 
     def forget_connections(self) -> None:
         """Leave the connections to the parent, in a process that was forked."""
         self._lock = Lock()
-        self._client = None
+        if self._closing is not None:
+            self._closing.detach()
+        self._client = self._closing = None
 
     def _ask_each(self, method: str, path: str, body: Any, query: Mapping[str, str | int | bool] | None) -> Any:
         """Ask each address, once. Raises _Passing with the last error if none could answer."""
@@ -113,6 +116,8 @@ class RegistryHttp:
         with self._lock:
             if self._client is None:
                 self._client = self._new_client()
+                # Serializers that a producer makes from its settings have nobody who closes their connections.
+                self._closing = weakref.finalize(self, self._client.close)
             return self._client
 
     def _new_client(self) -> httpx.Client:

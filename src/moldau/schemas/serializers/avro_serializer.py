@@ -33,7 +33,10 @@ MAX_SHOWN_VALUE = 80
 
 
 class AvroSerializer(SchemaSerializer):
-    """Writes Avro. See `SchemaSerializer` for its arguments."""
+    """Writes Avro. See `SchemaSerializer` for its arguments.
+
+    `from_json` takes values as JSON has them: see `moldau.schemas.avro.json_values`.
+    """
 
     schema_type: ClassVar = SchemaType.AVRO
 
@@ -43,10 +46,12 @@ class AvroSerializer(SchemaSerializer):
         schema: str | Schema | None = None,
         *,
         validate: bool = True,
+        from_json: bool = False,
         **others: Any,
     ) -> None:
         super().__init__(registry, schema, **others)
         self._validate = validate
+        self._from_json = from_json
 
     def _record_name(self, schema: Schema, data: Any) -> str | None:
         return _name(self._registry, schema)
@@ -54,8 +59,14 @@ class AvroSerializer(SchemaSerializer):
     def _encoder(self, schema: Schema, data: Any) -> tuple[Encode, bytes]:
         parsed = _avro(self._registry, schema)
         if parsed.root.kind == "bytes":
-            return _plain_bytes, b""
-        return _record_encoder(_fastavro().parse_schema(parsed.expanded()), self._validate), b""
+            encode: Encode = _plain_bytes
+        else:
+            encode = _record_encoder(_fastavro().parse_schema(parsed.expanded()), self._validate)
+        if self._from_json:
+            from moldau.schemas.avro.json_values import from_json
+
+            return lambda value: encode(from_json(parsed.root, value)), b""
+        return encode, b""
 
 
 class AvroDeserializer(SchemaDeserializer):
