@@ -1,4 +1,4 @@
-"""Formats of the console tools with a schema registry: lines of JSON become Avro, JSON Schema or Protobuf, and back."""
+"""Formats of the console tools with a schema registry: lines of JSON become Avro, JSON Schema or Protobuf."""
 
 from __future__ import annotations
 
