@@ -39,6 +39,9 @@ PARTS = (
     "tests/cli",
     "tests/system/connect",
     "tests/pipelines",
+    "tests/registry",
+    "tests/rest",
+    "tests/schemas",
     "tests/sim",
 )
 """In starting order. A part inside another part is excluded from the outer one."""
