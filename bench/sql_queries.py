@@ -1,7 +1,8 @@
 """Streaming SQL: queries from topic to topic, the first rows of a bounded query, and the start of the shell.
 
-The queries run in one warm Spark session with the settings of `moldau sql serve` (`local[2]`), over the same JSON records, which are all there before; the clock
-stops when the last micro-batch is committed. The bare copy reads and writes keys and values as they are.
+The queries run in one warm Spark session with the settings of `moldau sql serve` (`local[2]`), over the same JSON
+records, which are all there before; the clock stops when the last micro-batch is committed. The bare copy reads and
+writes keys and values as they are.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python tools/spark_class_archive.py     # prints the options for Spark's JVMs; empty without Java
 
 Java calls it class data sharing: the archive has the classes parsed and verified, and a JVM maps it. `make test` starts
-dozens of JVMs, so `tools/run_tests.py` makes the archive once (build/, a file per version of Spark and Java) and names it
-in SPARK_SUBMIT_OPTS. A JVM that cannot use it, for example with another class path, starts as without it.
+dozens of JVMs, so `tools/run_tests.py` makes the archive once (in build/, one per version of Spark and Java) and names
+it in SPARK_SUBMIT_OPTS. A JVM that cannot use it, for example with another class path, starts as without it.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class ProxyEndpoint:
 
     @cached_property
     def _validator(self) -> Any:
-        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+        from jsonschema import Draft202012Validator
 
         return Draft202012Validator(dict(self.body or {}))
 

@@ -60,7 +60,8 @@ def create_as(context: SessionContext, statement: CreateAsStatement) -> Notice:
     definition = _definition(context, statement, query_name, target, planned)
     context.catalogue.put_query(definition, replace=statement.or_replace)
     what = f"query {quoted(query_name)} writes {target.kind.lower()} {quoted(target.name)}, "
-    what += f"{'the new topic' if created else 'topic'} {topic.name} ({topic.partitions} partition{'' if topic.partitions == 1 else 's'})"
+    partitions = "1 partition" if topic.partitions == 1 else f"{topic.partitions} partitions"
+    what += f"{'the new topic' if created else 'topic'} {topic.name} ({partitions})"
     return Notice(what, (*planned.warnings, *no_server_warning(context.catalogue)))
 
 

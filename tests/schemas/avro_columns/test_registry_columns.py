@@ -1,4 +1,4 @@
-"""Avro columns with a registry: several schemas in one column, unknown ids, and what other serializers write and read."""
+"""Avro columns with a registry: several schemas in one column, unknown ids, and data of other serializers."""
 
 from __future__ import annotations
 
