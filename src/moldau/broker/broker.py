@@ -34,6 +34,7 @@ from moldau.broker.requests.delayed_requests import DelayedFetches
 from moldau.broker.requests.deleted_topics import DeletedTopics
 from moldau.broker.requests.fetch_sessions import FetchSessions
 from moldau.broker.requests.handler_registry import Handler
+from moldau.broker.schema_ids.schema_validation import SchemaValidation, registered_schemas
 from moldau.broker.txn.txn_verification import ProduceVerifier
 from moldau.cluster.configs import Alteration
 from moldau.cluster.errors import Refusal
@@ -78,6 +79,9 @@ class Host(NamedTuple):
 
 
 class Broker:
+    schema_validation: SchemaValidation | None = None
+    """None until a topic asks for it."""
+
     def __init__(self, settings: BrokerSettings, host: Host, dirs: LogDirs, open_store: OpenStore) -> None:
         self.settings = settings
         """The current settings. The object is replaced when a setting is changed at run time."""
@@ -119,6 +123,7 @@ class Broker:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._periodic: list[asyncio.Task[None]] = []
         self._default_log_config: LogConfig | None = None
+        self._registered_schemas = registered_schemas(settings, host.threads, self.loop.time)
         rules = metadata_rules(lambda: self.settings)
         self.metadata = Metadata(self.node_id, open_store, host.randomness, rules)
         self.metadata.listen(self._follow_rules)
@@ -332,6 +337,8 @@ class Broker:
         self.groups.runtime.stop()  # waiting members get NOT_COORDINATOR and look for the new coordinator
         self.connections.close_all()
         await self._connections_closed()
+        if self._registered_schemas is not None:
+            await self._registered_schemas.close()
         self.transactions.stop()
         self.peers.close()
         await self.metadata.stop()
@@ -355,6 +362,8 @@ class Broker:
         if self._metrics_server is not None:
             self._metrics_server.close()
         self.connections.abort_all()
+        if self._registered_schemas is not None:
+            await self._registered_schemas.close()
         self.peers.close()
         await self.cleaning.stop()
         self.replicas.stop()
@@ -430,7 +439,10 @@ class Broker:
 
     def log_config(self, topic: TopicImage) -> LogConfig:
         if topic.configs:
-            return log_config(self.settings, topic.configs)
+            config = log_config(self.settings, topic.configs)
+            if self.schema_validation is None and config.validates_schemas:
+                self.schema_validation = SchemaValidation(self._registered_schemas)
+            return config
         if self._default_log_config is None:
             self._default_log_config = log_config(self.settings, {})
         return self._default_log_config

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moldau.records import Codec
+from moldau.settings.schema_validation import NOT_VALIDATED, STRATEGIES, STRATEGY_CLASSES, TOPIC_NAME_STRATEGY
 
 MAX_LONG = 2**63 - 1
 
@@ -21,6 +22,9 @@ CODECS = {
 """Values of `compression.type`; the value `producer`, not listed here, keeps the producer's codec."""
 
 
+_STRATEGIES = dict(zip(STRATEGY_CLASSES, STRATEGIES, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """The configuration of one topic's logs."""
@@ -30,6 +34,10 @@ class LogConfig:
     compression_gzip_level: int = -1
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
+    confluent_key_schema_validation: bool = False
+    confluent_key_subject_name_strategy: str = TOPIC_NAME_STRATEGY
+    confluent_value_schema_validation: bool = False
+    confluent_value_subject_name_strategy: str = TOPIC_NAME_STRATEGY
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = MAX_LONG
@@ -43,6 +51,8 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
+    moldau_key_schema_validation: str = NOT_VALIDATED
+    moldau_value_schema_validation: str = NOT_VALIDATED
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
@@ -83,3 +93,22 @@ class LogConfig:
             "zstd": self.compression_zstd_level,
         }
         return levels.get(self.compression_type)
+
+    @property
+    def validates_schemas(self) -> bool:
+        return self.key_subjects is not None or self.value_subjects is not None
+
+    @property
+    def key_subjects(self) -> str | None:
+        """The strategy for the subjects that must have the schemas of keys; None: keys need no schema."""
+        if self.moldau_key_schema_validation != NOT_VALIDATED:
+            return self.moldau_key_schema_validation
+        return _STRATEGIES[self.confluent_key_subject_name_strategy] if self.confluent_key_schema_validation else None
+
+    @property
+    def value_subjects(self) -> str | None:
+        """The same for values."""
+        if self.moldau_value_schema_validation != NOT_VALIDATED:
+            return self.moldau_value_schema_validation
+        strategy = self.confluent_value_subject_name_strategy
+        return _STRATEGIES[strategy] if self.confluent_value_schema_validation else None

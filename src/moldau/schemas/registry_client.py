@@ -84,6 +84,15 @@ class RegistryClient:
             self._by_guid.put(guid, found)
         return found
 
+    def subjects_of_id(self, schema_id: int) -> list[str]:
+        """The subjects that have the schema with this id, in the default context. Not cached."""
+        return _listed(self._http.request("GET", f"/schemas/ids/{int(schema_id)}/subjects"))
+
+    def ids_of_guid(self, guid: str) -> list[tuple[str, int]]:
+        """Contexts in which there is a schema with this globally unique id, and its id there. Not cached."""
+        answer = _listed(self._http.request("GET", f"/schemas/guids/{quote(guid, safe='')}/ids"))
+        return [(str(_mapping(one).get("context")), int(_mapping(one).get("id", 0))) for one in answer]
+
     def resolved(self, schema: Schema) -> dict[str, str]:
         """The text of every reference of a schema, also indirect ones, by name, dependencies first."""
         texts: dict[str, str] = {}

@@ -17,6 +17,7 @@ from moldau.settings.listeners import SECURITY_PROTOCOLS
 from moldau.settings.quotas import QUOTAS
 from moldau.settings.replication import REPLICATION
 from moldau.settings.sasl import OAUTHBEARER, SASL
+from moldau.settings.schema_validation import REGISTRY_OF_BROKER
 from moldau.settings.setting import INT_MAX, Scope, Setting, SettingError, SettingType, Value
 from moldau.settings.table import SettingTable
 from moldau.settings.tls import TLS
@@ -478,6 +479,7 @@ BROKER = SettingTable(
         "Defaults of topic settings": _TOPIC_DEFAULTS,
         "Transactions": TRANSACTIONS,
         "Groups": GROUPS,
+        "Schema validation": REGISTRY_OF_BROKER,
         "Metrics": _METRICS,
         "Without effect": _NO_EFFECT,
     },

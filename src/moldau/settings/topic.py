@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from moldau.settings.schema_validation import SCHEMAS_OF_TOPICS
 from moldau.settings.setting import LONG_MAX, Scope, Setting, SettingType, Value
 from moldau.settings.table import SettingTable
 
@@ -291,7 +292,13 @@ _DURABILITY = (
     ),
 )
 
-_SECTIONS = {"Retention": _RETENTION, "Segments": _SEGMENTS, "Records": _RECORDS, "Durability": _DURABILITY}
+_SECTIONS = {
+    "Retention": _RETENTION,
+    "Segments": _SEGMENTS,
+    "Records": _RECORDS,
+    "Durability": _DURABILITY,
+    "Schema validation": SCHEMAS_OF_TOPICS,
+}
 
 # `log.retention.hours` on a topic means `retention.ms`: the error says so.
 _BROKER_NAMES = {

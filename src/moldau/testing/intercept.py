@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from moldau.broker.connection.session import Request
-from moldau.broker.requests.handler_registry import Answer, Body, DeferredAnswer, Encodable, Reply
+from moldau.broker.requests.handler_registry import Answer, Body, DeferredAnswer, Reply
 
 Then = Callable[[Body, Reply], None]
 """Called with the response's bytes instead of sending them at once."""
@@ -32,7 +32,7 @@ class Intercepted(DeferredAnswer):
         self._request = request
         self._answer: Answer | None = answer
         self._then = then
-        self._task: asyncio.Task[Encodable] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, reply: Reply) -> None:
@@ -51,7 +51,7 @@ class Intercepted(DeferredAnswer):
             assert answer is not None
             self._then([_encoded(answer, self._request)], reply)
 
-    def _worked(self, reply: Reply, task: asyncio.Task[Encodable]) -> None:
+    def _worked(self, reply: Reply, task: asyncio.Task[Any]) -> None:
         session = self._request.session
         if session.transport is not None:
             session.release()

@@ -72,7 +72,7 @@ def compared(reader: AvroSchema, writer: AvroSchema, answer: dict[str, Any]) -> 
         return {"ambiguous"}
     theirs = answer["incompatibilities"]
     assert [one.kind for one in ours] == [kind for kind, _ in theirs], (reader.canonical(), writer.canonical(), ours)
-    # Java's paths begin anew in a union, and a pair of types that it meets again has the path of the first time.
+    # Java's paths begin again in a union, and a pair of types that it meets again has the path of the first time.
     exact = [[one.kind, one.path] for one in ours] == theirs
     for one, (_, path) in zip(ours, theirs, strict=True):
         assert path == "/" or one.path.rpartition("/")[2] == path.rpartition("/")[2], (one, path)

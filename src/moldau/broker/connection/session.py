@@ -551,13 +551,18 @@ class Session(FramedConnection):
             self.close()  # already closed, unless something that the handler awaited was cancelled
             return
         try:
-            body: Body = [task.result().encode(pending.request.version)]
+            answer = task.result()
+            body: Body | None = None if answer is NO_REPLY else [answer.encode(pending.request.version)]
         except Exception:
             # A bug in the broker, as in `frame_received`.
             self._metrics.handler_failures += 1
             log.exception("request failed, connection closed", extra={"client": self.peer})
             self.close()
             return
-        pending(body)
+        if body is None:
+            self._replies.remove(pending)
+            pending.request.route.metrics.done(self._now() - pending.request.started)
+        else:
+            pending(body)
         if self.transport is not None:
             self.release()

@@ -15,18 +15,31 @@ replicas).
 * A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader (KIP-951).
 * A client that exceeds its byte rate is throttled: the response says for how long, and the broker reads no further
   request from it meanwhile.
+* A topic with schema validation (`confluent.value.schema.validation` …) refuses records without the id of a schema that
+  the registry has under their subject: INVALID_RECORD, with the records. See `broker/schema_ids/`.
 * An unknown topic is UNKNOWN_TOPIC_OR_PARTITION by name and UNKNOWN_TOPIC_ID by id. Produce never creates topics.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from moldau.broker.connection.session import Request
 from moldau.broker.quotas.request_time import throttle_time
 from moldau.broker.requests.delayed_requests import DelayedProduce
-from moldau.broker.requests.handler_registry import NO_REPLY, Answer, Body, DeferredAnswer, Encodable, Reply, handles
+from moldau.broker.requests.handler_registry import (
+    NO_REPLY,
+    Answer,
+    Body,
+    DeferredAnswer,
+    Encodable,
+    NoReply,
+    Reply,
+    handles,
+)
 from moldau.broker.requests.leader_hints import MOVED, CurrentLeader, addresses, present_leader
+from moldau.broker.schema_ids.schema_validation import Refusals, SchemaCheck
 from moldau.broker.txn.txn_verification import Verification, transactional_producer
 from moldau.cluster.image import INTERNAL_TOPICS
 from moldau.log.errors import LogError, RejectedBatch
@@ -48,6 +61,8 @@ LEADERS_FROM = 10
 Results = list[tuple[str | bytes, list[PartitionAnswer]]]
 Failures = dict[tuple[int, int], LogError]
 
+NONE_REFUSED: Refusals = {}
+
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
 """Once, not per request: the lookup of an enum's member takes a tenth of a microsecond."""
 
@@ -57,16 +72,28 @@ def produce(request: Request, body: memoryview) -> Answer:
     call = decode_produce(body, request.version)
     if request.broker.quotas.active:
         _count_bytes(request, len(body))
+    if request.broker.schema_validation is not None:
+        check = request.broker.schema_validation.begin(request, call)
+        if check is not None:
+            if not check.settled:
+                return _wait_for_schemas(request, bytearray(body), check)
+            return _verify(request, body, call, check.refusals())
     if call.transactional_id is not None:
-        verification = request.broker.produce_verifier.begin(request, call)
-        if verification is not None:
-            if not verification.settled:
-                return _wait_for_transaction(request, bytearray(body), verification)
-            try:
-                return _produce(request, call, verification)
-            finally:
-                verification.release()
+        return _verify(request, body, call)
     return _produce(request, call)
+
+
+def _verify(request: Request, body: memoryview, call: ProduceCall, refused: Refusals = NONE_REFUSED) -> Answer:
+    """Append, after the transaction is verified if the request has one."""
+    verification = request.broker.produce_verifier.begin(request, call)
+    if verification is None:
+        return _produce(request, call, None, refused)
+    if not verification.settled:
+        return _wait_for_transaction(request, bytearray(body), verification, refused)
+    try:
+        return _produce(request, call, verification, refused)
+    finally:
+        verification.release()
 
 
 def _count_bytes(request: Request, size: int) -> None:
@@ -78,7 +105,19 @@ def _count_bytes(request: Request, size: int) -> None:
         quota.throttle(PRODUCER_BYTE_RATE, limit.charge(size, request.broker.loop.time()))
 
 
-async def _wait_for_transaction(request: Request, body: bytearray, verification: Verification) -> Encodable:
+async def _wait_for_schemas(request: Request, body: bytearray, check: SchemaCheck) -> Encodable | NoReply:
+    """Wait until the registry has said which schemas it has, and then append. As below, later requests wait."""
+    await check.settle()
+    view = memoryview(body)
+    answer = _verify(request, view, decode_produce(view, request.version), check.refusals())
+    if isinstance(answer, Coroutine):
+        return await answer
+    return await _finished(request, answer)
+
+
+async def _wait_for_transaction(
+    request: Request, body: bytearray, verification: Verification, refused: Refusals
+) -> Encodable | NoReply:
     """Wait until the partitions are part of the transaction, and then append.
 
     This is a coroutine, so the connection dispatches no further request meanwhile: later batches must be appended after
@@ -86,9 +125,16 @@ async def _wait_for_transaction(request: Request, body: bytearray, verification:
     """
     try:
         await verification.settle()
-        answer = _produce(request, decode_produce(memoryview(body), request.version), verification)
+        answer = _produce(request, decode_produce(memoryview(body), request.version), verification, refused)
     finally:
         verification.release()
+    return await _finished(request, answer)
+
+
+async def _finished(request: Request, answer: Answer) -> Encodable | NoReply:
+    """The response of a request that is answered by a coroutine."""
+    if isinstance(answer, NoReply):
+        return answer
     if isinstance(answer, DeferredAnswer):
         future: asyncio.Future[Body] = request.broker.loop.create_future()
 
@@ -114,7 +160,12 @@ class Encoded:
         return b"".join(self._body)
 
 
-def _produce(request: Request, call: ProduceCall, verification: Verification | None = None) -> Answer:
+def _produce(
+    request: Request,
+    call: ProduceCall,
+    verification: Verification | None = None,
+    refused: Refusals = NONE_REFUSED,
+) -> Answer:
     results: Results = []
     failures: Failures = {}
     unsafe: list[tuple[tuple[int, int], Partition, int]] = []
@@ -132,6 +183,8 @@ def _produce(request: Request, call: ProduceCall, verification: Verification | N
                 producer = transactional_producer(records)
                 if producer is not None:
                     request.broker.produce_verifier.check(request, call, partition, producer, verification)
+                if refused and (topic_place, place) in refused:
+                    raise refused[topic_place, place]
                 answer, next_offset = _append(request, partition, records, call.acks)
             except LogError as error:
                 failures[topic_place, place] = error

@@ -54,7 +54,7 @@ class NoReply:
 
 NO_REPLY = NoReply()
 
-Answer = Encodable | Body | DeferredAnswer | NoReply | Coroutine[Any, Any, Encodable]
+Answer = Encodable | Body | DeferredAnswer | NoReply | Coroutine[Any, Any, Encodable | NoReply]
 
 
 class Handler:

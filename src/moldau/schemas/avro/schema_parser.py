@@ -1,4 +1,4 @@
-"""Parser of Avro schemas: from JSON to types, with the rules of the specification for names, defaults and unions.
+"""Parser of Avro schemas: from JSON to types, with the specification's rules for names, defaults and unions.
 
 A name may be used before its definition in the same text, as in Apache Avro 1.12. Names of other texts are known if
 these were parsed before: one parser reads a schema's references, then the schema.

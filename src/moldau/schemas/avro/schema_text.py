@@ -30,10 +30,10 @@ from moldau.schemas.avro.types import (
 
 def schema_json(avro: AvroType, known: Collection[str] = (), *, normalize: bool = False) -> Any:
     """A type as JSON. `known` has the full names that the reader knows from elsewhere."""
-    return _Writer(set(known), normalize).type(avro, "")
+    return _SchemaWriter(set(known), normalize).type(avro, "")
 
 
-class _Writer:
+class _SchemaWriter:
     def __init__(self, known: set[str], normalize: bool) -> None:
         self._known = known
         self._normalize = normalize
