@@ -1,4 +1,4 @@
-"""Settings of schema validation: of topics whose records need a registered schema id, and of the registry to ask.
+"""Settings of schema validation: topics whose records need a registered schema id, and the registry to ask.
 
 They are part of the tables in `topic.py` and `broker.py`. The names `confluent.` are those of Confluent's brokers.
 """

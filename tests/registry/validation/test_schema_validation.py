@@ -340,7 +340,7 @@ def test_producers_retry_while_the_registry_does_not_answer(
     assert "were not validated" in answer.error_message
     assert not answer.record_errors
     assert wire.produced(raw, topic, with_id(schema_id)) == 0
-    # What is certainly wrong is refused all the same.
+    # What is certainly wrong is refused nevertheless.
     other = shared_registry.register(
         f"{topic}-value", ORDER.replace("id", "number").replace('"int"', '"int","default":0')
     )

@@ -15,12 +15,12 @@ from moldau.settings.kafka_only import kafka_only
 FACTS_FILE = Path(__file__).with_name("kafka-4.3.tsv")
 
 OURS_ALONE = re.compile(
-    r"moldau\..*|zookeeper\..*|(leader|follower)\.replication\.throttled\.rate"
+    r"moldau\..*|confluent\..*|zookeeper\..*|(leader|follower)\.replication\.throttled\.rate"
     r"|leader\.imbalance\.per\.broker\.percentage"
     r"|super\.users|allow\.everyone\.if\.no\.acl\.found"
 )
-"""Names that are not settings of Kafka 4: our own, those of earlier versions that old files have, and those
-that Kafka has for changes at run time or for its authorizer, but not in its declarations."""
+"""Names that are not settings of Kafka 4: our own, those of Confluent's brokers, those of earlier versions that old
+files have, and those that Kafka has for changes at run time or for its authorizer, but not in its declarations."""
 
 DIFFERENT_DEFAULT = {
     "node.id": "Kafka has none; ours asks the data directory",

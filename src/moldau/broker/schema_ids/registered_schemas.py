@@ -44,7 +44,7 @@ class SubjectRule(NamedTuple):
     strategy: str
 
 
-class Question(NamedTuple):
+class SchemaQuestion(NamedTuple):
     """Does the registry have this schema under the subject of this rule?"""
 
     rule: SubjectRule
@@ -63,17 +63,17 @@ class RegisteredSchemas:
         self._size = size
         self._missing_s = missing_s
         # Two caches: records with invented ids must not displace what is known.
-        self._known: OrderedDict[Question, None] = OrderedDict()
-        self._missing: OrderedDict[Question, tuple[float, str]] = OrderedDict()
-        self._asked: dict[Question, asyncio.Task[str | None]] = {}
+        self._known: OrderedDict[SchemaQuestion, None] = OrderedDict()
+        self._missing: OrderedDict[SchemaQuestion, tuple[float, str]] = OrderedDict()
+        self._asked: dict[SchemaQuestion, asyncio.Task[str | None]] = {}
 
-    def is_known(self, question: Question) -> bool:
+    def is_known(self, question: SchemaQuestion) -> bool:
         if question not in self._known:
             return False
         self._known.move_to_end(question)
         return True
 
-    def why_missing(self, question: Question) -> str | None:
+    def why_missing(self, question: SchemaQuestion) -> str | None:
         """Why records with this schema are refused, if that is known."""
         found = self._missing.get(question)
         if found is None:
@@ -84,10 +84,10 @@ class RegisteredSchemas:
         del self._missing[question]
         return None
 
-    async def ask(self, questions: Iterable[Question]) -> dict[Question, str | RegistryError | None]:
+    async def ask(self, questions: Iterable[SchemaQuestion]) -> dict[SchemaQuestion, str | RegistryError | None]:
         """Ask the registry. By question: None if it has the schema, the reason if not, the error if it did not say."""
         tasks = {question: self._task(question) for question in questions}
-        answers: dict[Question, str | RegistryError | None] = {}
+        answers: dict[SchemaQuestion, str | RegistryError | None] = {}
         for question, task in tasks.items():
             if task is None:
                 answers[question] = RegistryError(f"{MAX_QUESTIONS} other questions wait for the schema registry")
@@ -106,7 +106,7 @@ class RegisteredSchemas:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._client.close()
 
-    def _task(self, question: Question) -> asyncio.Task[str | None] | None:
+    def _task(self, question: SchemaQuestion) -> asyncio.Task[str | None] | None:
         task = self._asked.get(question)
         if task is None and len(self._asked) < MAX_QUESTIONS:
             task = asyncio.get_running_loop().create_task(self._answer(question))
@@ -114,13 +114,13 @@ class RegisteredSchemas:
             task.add_done_callback(lambda done: self._finished(question, done))
         return task
 
-    def _finished(self, question: Question, task: asyncio.Task[str | None]) -> None:
+    def _finished(self, question: SchemaQuestion, task: asyncio.Task[str | None]) -> None:
         del self._asked[question]
         if not task.cancelled() and (error := task.exception()) is not None:
             # Logged here, once per question: many requests may wait for it.
             log.warning("the schema registry did not answer", extra={"id": question.schema_id, "reason": str(error)})
 
-    async def _answer(self, question: Question) -> str | None:
+    async def _answer(self, question: SchemaQuestion) -> str | None:
         try:
             reason = await self._threads.run(LANE, missing_reason, self._client, question)
         except (ThreadsBusy, ThreadsClosed) as error:
@@ -132,7 +132,7 @@ class RegisteredSchemas:
         return reason
 
 
-def _keep(cache: OrderedDict[Question, T], key: Question, value: T, size: int) -> None:
+def _keep(cache: OrderedDict[SchemaQuestion, T], key: SchemaQuestion, value: T, size: int) -> None:
     cache[key] = value
     cache.move_to_end(key)
     if len(cache) > size:
@@ -142,7 +142,7 @@ def _keep(cache: OrderedDict[Question, T], key: Question, value: T, size: int) -
 # Questions, in a thread -----------------------------------------------------------------------------------------------
 
 
-def missing_reason(client: RegistryClient, question: Question) -> str | None:
+def missing_reason(client: RegistryClient, question: SchemaQuestion) -> str | None:
     """Why the registry does not have the schema under the subject; None if it does. RegistryError: it did not say."""
     schema_id, rule = question.schema_id, question.rule
     unknown = f"the schema registry has no schema with id {schema_id}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.schema_ids.batch_schema_ids import BatchSchemaIds, batch_schema_ids
-from moldau.broker.schema_ids.registered_schemas import Question, RegisteredSchemas, SubjectRule
+from moldau.broker.schema_ids.registered_schemas import RegisteredSchemas, SchemaQuestion, SubjectRule
 from moldau.host.event_log import event_logger
 from moldau.host.threads import Threads
 from moldau.log.batch_validation import MAX_RECORD_ERRORS
@@ -40,7 +40,7 @@ MAX_QUESTIONS_PER_REQUEST: Final = 100
 Place = tuple[int, int]
 """The places of a topic and of its partition in a request."""
 Refusals = Mapping[Place, LogError]
-Answers = Mapping[Question, str | RegistryError | None]
+Answers = Mapping[SchemaQuestion, str | RegistryError | None]
 
 
 class CheckedPart(NamedTuple):
@@ -58,8 +58,8 @@ class SchemaCheck:
     def __init__(self, parts: list[CheckedPart], schemas: RegisteredSchemas | None) -> None:
         self._parts = parts
         self._schemas = schemas
-        self._answers: dict[Question, str | RegistryError | None] = {}
-        self._questions: list[Question] = []
+        self._answers: dict[SchemaQuestion, str | RegistryError | None] = {}
+        self._questions: list[SchemaQuestion] = []
         if schemas is not None:
             self._questions = self._sort(schemas)
 
@@ -86,12 +86,12 @@ class SchemaCheck:
                 found[part.place] = error
         return found
 
-    def _sort(self, schemas: RegisteredSchemas) -> list[Question]:
+    def _sort(self, schemas: RegisteredSchemas) -> list[SchemaQuestion]:
         """The questions that no cache answers."""
-        unknown: dict[Question, None] = {}
+        unknown: dict[SchemaQuestion, None] = {}
         for part in self._parts:
             for schema_id in part.found.records:
-                question = Question(part.rule, schema_id)
+                question = SchemaQuestion(part.rule, schema_id)
                 if schemas.is_known(question):
                     self._answers[question] = None
                 elif (reason := schemas.why_missing(question)) is not None:
@@ -106,7 +106,7 @@ def refusal(part: CheckedPart, answers: Answers) -> LogError | None:
     wrong = list(part.found.malformed)
     unanswered: RegistryError | None = None
     for schema_id, indexes in part.found.records.items():
-        answer = answers[Question(part.rule, schema_id)]
+        answer = answers[SchemaQuestion(part.rule, schema_id)]
         if isinstance(answer, RegistryError):
             unanswered = answer
         elif answer is not None:
@@ -211,7 +211,9 @@ def _client_settings(settings: BrokerSettings) -> dict[str, object]:
     }
     if login := settings["confluent.basic.auth.user.info"]:
         found |= {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": login}
-    for name in ("bearer.auth.token", "ssl.truststore.location", "ssl.truststore.password"):
-        if value := settings[f"confluent.{name}"]:
-            found[name] = value
-    return found
+    optional = {
+        "bearer.auth.token": settings["confluent.bearer.auth.token"],
+        "ssl.truststore.location": settings["confluent.ssl.truststore.location"],
+        "ssl.truststore.password": settings["confluent.ssl.truststore.password"],
+    }
+    return found | {name: value for name, value in optional.items() if value}

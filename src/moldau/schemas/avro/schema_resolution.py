@@ -47,12 +47,12 @@ PROMOTIONS: Final = {
 def reading_problems(reader: AvroType, writer: AvroType) -> list[Incompatibility]:
     """Why data of `writer` cannot be read with `reader`; empty if it can."""
     try:
-        return _Comparison().between(reader, writer, "")
+        return _Resolution().between(reader, writer, "")
     except RecursionError:
         raise InvalidSchema("the schemas cannot be compared: their types are nested too deeply") from None
 
 
-class _Comparison:
+class _Resolution:
     """One comparison of two schemas. Each pair of types is compared once."""
 
     def __init__(self) -> None:
