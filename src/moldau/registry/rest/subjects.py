@@ -129,7 +129,10 @@ class SubjectsResource:
         done = await self._registry.register(
             call.path["subject"], schema, normalize=call.flag("normalize"), force=call.flag("force")
         )
-        body = schema_body(done, formatted(self._registry, done, call.text("format")))
+        format_ = call.text("format")
+        # confluent-kafka sends the descriptor of a Protobuf file, and caches the answer: it expects that form again.
+        as_sent = schema.type == "PROTOBUF" and bool(schema.text) and not format_
+        body = schema_body(done, schema.text if as_sent else formatted(self._registry, done, format_))
         del body["subject"]
         return ApiReply(body)
 

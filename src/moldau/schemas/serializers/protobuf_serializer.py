@@ -73,11 +73,8 @@ class ProtobufSerializer(SchemaSerializer):
     def _encoder(self, schema: Schema, data: Any) -> tuple[Encode, bytes]:
         parsed = _protobuf(self._registry, schema)
         name = self._type_name(data)
-        try:
-            full_name = parsed.message_descriptor(name).full_name
-            path = message_path_bytes(parsed.message_path(full_name))
-        except LookupError:
-            raise SchemaError(f"the schema has no message type {name!r}") from None
+        full_name = parsed.message_descriptor(name).full_name
+        path = message_path_bytes(parsed.message_path(full_name))
         make = parsed.message_class(full_name)
         from google.protobuf.message import EncodeError
 
@@ -143,10 +140,10 @@ class ProtobufDeserializer(SchemaDeserializer):
         return tuple(path), data
 
     def _record_name(self, schema: Schema, path: tuple[int, ...]) -> str | None:
-        return str(_message_descriptor(_protobuf(self._registry, schema), path).full_name)
+        return str(_protobuf(self._registry, schema).message_descriptor(path).full_name)
 
     def _decoder(self, writer: Schema, reader: Schema | None, path: tuple[int, ...]) -> Decode:
-        written = _message_descriptor(_protobuf(self._registry, writer), path)
+        written = _protobuf(self._registry, writer).message_descriptor(path)
         from google.protobuf.message import DecodeError
 
         make: Any = self._message
@@ -172,13 +169,6 @@ def _protobuf(registry: RegistryClient, schema: Schema) -> ProtobufSchema:
     parsed: Any = registry.parsed(schema)
     found: ProtobufSchema = parsed
     return found
-
-
-def _message_descriptor(schema: ProtobufSchema, path: tuple[int, ...]) -> Any:
-    try:
-        return schema.message_descriptor(path)
-    except LookupError:
-        raise SchemaError(f"the schema has no message type at {list(path)}") from None
 
 
 def _full_name(data: Any) -> str | None:

@@ -87,11 +87,17 @@ class SchemaDeserializer(ABC):
         if in_header:
             rest = memoryview(data)
         key: object = (schema_id, path)
-        decode = self._readers.get(key)
-        if decode is None or self._use_latest:
-            decode = self._reader(topic, schema_id, path)
         try:
+            decode = self._readers.get(key)
+            if decode is None or self._use_latest:
+                decode = self._chosen(topic, schema_id, path)
             value = decode(rest)
+        except RegistryError as error:
+            raise RegistryError(
+                f"no schema {schema_id} for the {self.part} of topic {topic!r}: {error}",
+                status=error.status,
+                code=error.code,
+            ) from error
         except SchemaError as error:
             raise SchemaError(
                 f"the {self.part} of topic {topic!r} cannot be read with schema {schema_id}: {error}"
@@ -114,23 +120,10 @@ class SchemaDeserializer(ABC):
 
     # -- choice of the schemas -------------------------------------------------------------------------------------
 
-    def _reader(self, topic: str, schema_id: int | str, path: tuple[int, ...]) -> Decode:
-        try:
-            return self._chosen(topic, schema_id, path)
-        except RegistryError as error:
-            raise RegistryError(
-                f"no schema {schema_id} for the {self.part} of topic {topic!r}: {error}",
-                status=error.status,
-                code=error.code,
-            ) from error
-
     def _chosen(self, topic: str, schema_id: int | str, path: tuple[int, ...]) -> Decode:
         writer = self._writer_schema(topic, schema_id)
         if writer.type is not self.schema_type:
-            raise SchemaError(
-                f"schema {schema_id} of the {self.part} of topic {topic!r} is of type {writer.type}, and "
-                f"{type(self).__name__} reads {self.schema_type}"
-            )
+            raise SchemaError(f"it is of type {writer.type}, and {type(self).__name__} reads {self.schema_type}")
         reader = self._reader_schema
         key: object = (schema_id, path)
         if self._use_latest:

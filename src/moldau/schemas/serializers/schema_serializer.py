@@ -183,7 +183,10 @@ class SchemaSerializer(ABC):
     def _subject(self, topic: str, data: Any) -> str:
         schema = self._schema_of(data)
         if schema is None and self._use_id is not None:
-            schema = self._registry.get_schema(self._use_id)
+            try:
+                schema = self._registry.get_schema(self._use_id)
+            except RegistryError as error:
+                raise self._no_schema(topic, error) from error
         return self._subject_name(topic, self._is_key, None if schema is None else self._record_name(schema, data))
 
     def _registered(self, subject: str, data: Any) -> RegisteredSchema:
@@ -217,14 +220,14 @@ class SchemaSerializer(ABC):
         try:
             registered = ask()
         except RegistryError as error:
-            raise RegistryError(
-                f"no schema for the {self.part} of topic {topic!r}, subject {subject!r}: {error}",
-                status=error.status,
-                code=error.code,
-            ) from error
+            raise self._no_schema(topic, error, f", subject {subject!r}") from error
         if registered.schema.type is not self.schema_type:
             raise SchemaError(
                 f"schema {registered.id} of subject {subject!r} is of type {registered.schema.type}, and "
                 f"{type(self).__name__} writes {self.schema_type}"
             )
         return registered
+
+    def _no_schema(self, topic: str, error: RegistryError, subject: str = "") -> RegistryError:
+        message = f"no schema for the {self.part} of topic {topic!r}{subject}: {error}"
+        return RegistryError(message, status=error.status, code=error.code)
