@@ -20,7 +20,7 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture(scope="session")
 def registry_broker() -> Iterator[Broker]:
     """A broker that allows session time-outs of half a second."""
-    with Broker({"group.min.session.timeout.ms": 500}) as broker:
+    with Broker({"group.min.session.timeout.ms": 500, "group.initial.rebalance.delay.ms": 0}) as broker:
         yield broker
 
 

@@ -22,8 +22,8 @@ STOP_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 60.0
 
 SETTINGS = {
-    "session.timeout.ms": "3000",
-    "heartbeat.interval.ms": "300",
+    "session.timeout.ms": "2000",
+    "heartbeat.interval.ms": "200",
     "kafkastore.topic.replication.factor": "1",
 }
 
@@ -80,6 +80,10 @@ class RegistryServer:
         """The URL of the leader, as this registry has learned it last."""
         found = re.findall(r"registries have a leader leader=(\S+)", self.log)
         return found[-1] if found and found[-1] != "None" else None
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     # -- ends ----------------------------------------------------------------------------------------------------------
 

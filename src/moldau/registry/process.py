@@ -26,6 +26,8 @@ log = event_logger(__name__)
 
 OK: Final = 0
 CLUSTER_TIMEOUT_S: Final = 30.0
+FORWARD_MARGIN_S: Final = 5.0
+"""How much longer than a write of the leader the answer to a forwarded request may take."""
 
 Ready = Callable[[Sequence[HttpAddress]], None]
 
@@ -42,8 +44,10 @@ class RegistryProcess:
         settings = self._settings
         server = HttpServer(settings.http)
         server.bind()
-        forwarder = Forwarder(settings.http.tls)
-        registry = TopicRegistry(settings.service(server.addresses))
+        service = settings.service(server.addresses)
+        # A leader that is frozen does not answer at all: its successor is there long before the usual time-out.
+        forwarder = Forwarder(settings.http.tls, timeout_s=service.write_timeout_s + FORWARD_MARGIN_S)
+        registry = TopicRegistry(service)
         try:
             if await _unless(stop, self._start(server, registry, forwarder)):
                 ready(server.addresses)
