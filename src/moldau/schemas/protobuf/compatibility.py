@@ -125,9 +125,12 @@ class _Comparison:
     def _message(self, old: Any, new: Any, path: str) -> None:
         before, after = _Fields.of(old), _Fields.of(new)
         self._oneofs(before, after, path)
+        # A oneof that is gone with all its fields is like optional fields that are gone.
+        kept = {one.name for one in new.oneof_decl}
+        kept |= {name for number, name in before.oneof.items() if number in after.by_number}
         for number in sorted(before.by_number.keys() | after.by_number.keys()):
             if number not in after.by_number:
-                self._removed(before, after, new, number, path)
+                self._removed(before, kept, number, path)
             elif number not in before.by_number:
                 self._added(after, number, path)
             else:
@@ -138,13 +141,11 @@ class _Comparison:
 
     # Fields -----------------------------------------------------------------------------------------------------------
 
-    def _removed(self, before: _Fields, after: _Fields, new: Any, number: int, path: str) -> None:
+    def _removed(self, before: _Fields, kept_oneofs: set[str], number: int, path: str) -> None:
         field = before.by_number[number]
         oneof = before.oneof.get(number)
         if oneof is not None:
-            # A oneof that is gone with all its fields is like optional fields that are gone.
-            kept = oneof in {one.name for one in new.oneof_decl}
-            if kept or any(other in after.by_number for other, name in before.oneof.items() if name == oneof):
+            if oneof in kept_oneofs:
                 self._add(
                     "ONEOF_FIELD_REMOVED",
                     f"{path}/{oneof}/{number}",
@@ -169,8 +170,11 @@ class _Comparison:
 
     def _oneofs(self, before: _Fields, after: _Fields, path: str) -> None:
         """Fields that could be set together before, and of which a oneof now keeps only one."""
-        for oneof in dict.fromkeys(after.oneof.values()):
-            members = [number for number, name in after.oneof.items() if name == oneof and number in before.by_number]
+        moved: dict[str, list[int]] = {}
+        for number, oneof in after.oneof.items():
+            if number in before.by_number:
+                moved.setdefault(oneof, []).append(number)
+        for oneof, members in moved.items():
             alone = [number for number in members if number not in before.oneof]
             origins = {before.oneof[number] for number in members if number in before.oneof}
             if len(alone) + len(origins) < 2:

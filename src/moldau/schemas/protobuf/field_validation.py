@@ -30,16 +30,18 @@ def check_field(table: SymbolTable, symbol: Symbol) -> None:
     what = f'the {symbol.kind} "{symbol.name}"'
     _check_default(what, symbol)
     _check_options(what, field)
+    with_text = field.type == _F.TYPE_STRING
     if field.type == _F.TYPE_ENUM:
         _check_enum_use(table, what, symbol)
     if field.type == _F.TYPE_MESSAGE:
         target = _definition(table, field.type_name)
         if target.definition.options.map_entry:
             _check_map(table, what, symbol, target)
+            with_text = any(one.type == _F.TYPE_STRING for one in target.definition.field)
     if symbol.file.syntax == "proto3":
         _check_proto3(what, field)
     elif symbol.file.syntax == "editions":
-        _check_features(what, symbol)
+        _check_features(what, symbol, with_text)
     if field.HasField("oneof_index") and field.label != _F.LABEL_OPTIONAL:
         raise InvalidSchema(f"{what} is in a oneof; such a field is neither repeated nor required")
 
@@ -126,7 +128,7 @@ def _check_map(table: SymbolTable, what: str, symbol: Symbol, entry: Symbol) -> 
         raise InvalidSchema(f"{what}: the enum of its values must have 0 as its first value")
 
 
-def _check_features(what: str, symbol: Symbol) -> None:
+def _check_features(what: str, symbol: Symbol, with_text: bool) -> None:
     field = symbol.definition
     own = own_features(field)
     if field.options.HasField("packed"):
@@ -138,8 +140,8 @@ def _check_features(what: str, symbol: Symbol) -> None:
             raise InvalidSchema(f"{what}: fields that are repeated or in a oneof have no feature field_presence")
         if field.type in _MESSAGES and own.field_presence == _S.IMPLICIT:
             raise InvalidSchema(f"{what}: messages have presence, and cannot be IMPLICIT")
-        if symbol.kind is SymbolKind.EXTENSION and own.field_presence == _S.LEGACY_REQUIRED:
-            raise InvalidSchema(f"{what} is required, which an extension cannot be")
+        if symbol.kind is SymbolKind.EXTENSION:
+            raise InvalidSchema(f"{what}: extensions have no feature field_presence")
     if own.HasField("repeated_field_encoding") and not in_map:
         if not repeated:
             raise InvalidSchema(f"{what} is not repeated, and has no feature repeated_field_encoding")
@@ -147,3 +149,5 @@ def _check_features(what: str, symbol: Symbol) -> None:
             raise InvalidSchema(f"{what}: only repeated numbers, enums and booleans can be packed")
     if own.HasField("message_encoding") and field.type not in _MESSAGES and not in_map:
         raise InvalidSchema(f"{what}: only messages have the feature message_encoding")
+    if own.HasField("utf8_validation") and not with_text and not in_map:
+        raise InvalidSchema(f"{what}: only strings have the feature utf8_validation")

@@ -28,8 +28,6 @@ def parse_file(text: str, name: str) -> FileDescriptorProto:
 
 
 def _syntax(stream: TokenStream, file: Any) -> Syntax:
-    while stream.accept(";"):
-        pass
     if stream.at("edition"):
         stream.take()
         stream.expect("=")

@@ -50,7 +50,7 @@ def _link_field(table: SymbolTable, symbol: Symbol) -> None:
     what = f'the {symbol.kind} "{symbol.name}"'
     scope = symbol.name.rpartition(".")[0]
     if field.HasField("extendee"):
-        extended = table.resolve(field.extendee, scope, what)
+        extended = table.resolve(field.extendee, scope, what, types_only=False)
         if extended.kind is not SymbolKind.MESSAGE:
             raise InvalidSchema(f'{what} extends "{extended.name}", which is not a message but an {extended.kind}')
         field.extendee = "." + extended.name
@@ -84,7 +84,7 @@ def _link_method(table: SymbolTable, symbol: Symbol) -> None:
     what = f'the method "{symbol.name}"'
     scope = symbol.name.rpartition(".")[0]
     for attribute in ("input_type", "output_type"):
-        found = table.resolve(getattr(method, attribute), scope, what)
+        found = table.resolve(getattr(method, attribute), scope, what, types_only=False)
         if found.kind is not SymbolKind.MESSAGE:
             raise InvalidSchema(f'{what}: "{found.name}" is a {found.kind}; requests and answers are messages')
         setattr(method, attribute, "." + found.name)

@@ -242,8 +242,6 @@ def _oneof(stream: TokenStream, message: Any, syntax: Syntax) -> None:
     place = _Place(message.field, message.nested_type, syntax, oneof_index=len(message.oneof_decl) - 1)
     stream.expect("{")
     while not stream.accept("}"):
-        if stream.accept(";"):
-            continue
         if stream.at("option"):
             parse_option_statement(stream, oneof.options)
         else:

@@ -22,6 +22,7 @@ from moldau.schemas.protobuf.descriptors import (
 )
 from moldau.schemas.protobuf.option_parser import INTEGER_RANGES
 from moldau.schemas.protobuf.symbols import SymbolKind, SymbolTable
+from moldau.schemas.protobuf.tokenizer import tokens
 
 _F: Final = FieldDescriptorProto
 _OptionsClass = Callable[[str], type[Message]]
@@ -182,9 +183,31 @@ class _Element:
     def _parse_aggregate(self, target: Any, text: str, name: str) -> None:
         target.SetInParent()
         try:
-            text_format.Parse(text, target, descriptor_pool=target.DESCRIPTOR.file.pool)
+            text_format.Parse(self._with_full_names(text), target, descriptor_pool=target.DESCRIPTOR.file.pool)
         except text_format.ParseError as error:
             raise self._error(name, f"its value is not of the type {target.DESCRIPTOR.full_name}: {error}") from None
+
+    def _with_full_names(self, text: str) -> str:
+        """Text format with full names of extensions: a .proto text may have names of its scope."""
+        if "[" not in text:
+            return text
+        read = [token.text for token in tokens(text)]
+        written: list[str] = []
+        at = 0
+        while at < len(read):
+            end = at + 1
+            while read[at] == "[" and end < len(read) and (read[end] == "." or read[end].isidentifier()):
+                end += 1
+            # A list of enum values looks the same, up to what follows.
+            if end > at + 1 and read[end : end + 1] == ["]"] and read[end + 1 : end + 2] in ([":"], ["{"], ["<"]):
+                name = "".join(read[at + 1 : end])
+                symbol = self._table.resolve(name, self._scope, self._what, types_only=False)
+                written += ["[", symbol.name, "]"]
+                at = end + 1
+            else:
+                written.append(read[at])
+                at += 1
+        return " ".join(written)
 
     def _scalar(self, field: Any, option: UninterpretedOption, name: str) -> object:
         kind = field.type

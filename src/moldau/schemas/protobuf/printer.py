@@ -121,7 +121,7 @@ class _Printer:
     def _nested(self, message: Any, brought: dict[str, Any], late: dict[int, Any]) -> str:
         """The nested messages, and between them the fields that bring a message whose place is there."""
         extensions = _extension_groups(message.extension)
-        oneofs: set[int] = set()
+        oneofs = self._members(message) if late else {}
         text = ""
         for nested in message.nested_type:
             field = brought.get(nested.name)
@@ -133,9 +133,8 @@ class _Printer:
                 continue
             elif not field.HasField("oneof_index"):
                 text += self._field(field, message)
-            elif field.oneof_index not in oneofs:
-                oneofs.add(field.oneof_index)
-                text += self._oneof(message, field.oneof_index)
+            elif field.oneof_index in oneofs:
+                text += self._oneof(message, field.oneof_index, oneofs.pop(field.oneof_index))
         return text
 
     def _sorted(self, fields: Iterable[Any]) -> list[Any]:
@@ -164,27 +163,29 @@ class _Printer:
         )
 
     def _oneofs(self, message: Any, late: dict[int, Any]) -> str:
-        printed: list[tuple[int, str]] = []
-        for index in range(len(message.oneof_decl)):
-            members = self._members(message, index)
-            if members and not any(one.number in late for one in members):
-                printed.append((members[0].number, self._oneof(message, index)))
+        oneofs = self._members(message)
         if self._normalize:
-            printed.sort()
-        return "".join(text for _, text in printed)
-
-    def _members(self, message: Any, index: int) -> list[Any]:
-        """The fields of a oneof that the text has; none for the synthetic one of an optional field."""
-        return self._sorted(
-            one
-            for one in message.field
-            if one.HasField("oneof_index") and one.oneof_index == index and not one.proto3_optional
+            oneofs = dict(sorted(oneofs.items(), key=lambda pair: pair[1][0].number))
+        return "".join(
+            self._oneof(message, index, members)
+            for index, members in oneofs.items()
+            if not any(one.number in late for one in members)
         )
 
-    def _oneof(self, message: Any, index: int) -> str:
+    def _members(self, message: Any) -> dict[int, list[Any]]:
+        """The fields of each oneof by its index, without the synthetic ones of optional fields."""
+        oneofs: dict[int, list[Any]] = {}
+        for field in self._sorted(message.field):
+            if field.HasField("oneof_index") and not field.proto3_optional:
+                oneofs.setdefault(field.oneof_index, []).append(field)
+        return dict(sorted(oneofs.items()))
+
+    def _oneof(self, message: Any, index: int, members: list[Any]) -> str:
         oneof = message.oneof_decl[index]
-        fields = "".join(self._field(one, message) for one in self._members(message, index))
-        sections = [self._options.statements(oneof.options), fields]
+        sections = [
+            self._options.statements(oneof.options),
+            "".join(self._field(one, message) for one in members),
+        ]
         body = "".join(f"\n{indented(section)}" for section in sections if section)
         return f"oneof {oneof.name} {{{body}}}\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, Final
@@ -54,8 +55,8 @@ def _check_number(symbol: Symbol) -> None:
 def _check_message(symbol: Symbol) -> None:
     message = symbol.definition
     what = f'the message "{symbol.name}"'
-    _check_fields(what, message)
     _check_ranges(what, symbol)
+    _check_fields(what, message)
     _check_oneofs(what, message)
     _check_json_names(what, symbol)
     if message.options.message_set_wire_format and (message.field or message.oneof_decl):
@@ -67,18 +68,21 @@ def _check_fields(what: str, message: Any) -> None:
     reserved = set(message.reserved_name)
     if len(reserved) != len(message.reserved_name):
         raise InvalidSchema(f"{what} reserves a name twice")
+    taken = sorted((one.start, one.end) for one in [*message.reserved_range, *message.extension_range])
     for field in message.field:
         if field.number in names:
             raise InvalidSchema(f'{what}: "{field.name}" and "{names[field.number]}" have the number {field.number}')
         names[field.number] = field.name
         if field.name in reserved:
             raise InvalidSchema(f'{what}: the name of the field "{field.name}" is reserved')
-        for one in message.reserved_range:
-            if one.start <= field.number < one.end:
-                raise InvalidSchema(f'{what}: the number {field.number} of the field "{field.name}" is reserved')
-        for one in message.extension_range:
-            if one.start <= field.number < one.end:
-                raise InvalidSchema(f'{what}: the number {field.number} of "{field.name}" is in a range for extensions')
+        if _covers(taken, field.number):
+            raise InvalidSchema(f'{what}: the number {field.number} of "{field.name}" is reserved, or for extensions')
+
+
+def _covers(spans: list[tuple[int, int]], number: int) -> bool:
+    """True if a number is in one of the spans, which are sorted and do not overlap; their end is after the last one."""
+    at = bisect_right(spans, (number, MAX_INT32 + 1))
+    return at > 0 and number < spans[at - 1][1]
 
 
 def _check_ranges(what: str, symbol: Symbol) -> None:
@@ -173,14 +177,15 @@ def _check_reserved_values(what: str, enum: Any) -> None:
     for one in enum.reserved_range:
         if one.end < one.start:
             raise InvalidSchema(f"{what}: the reserved range {one.start} to {one.end} ends before it begins")
-    _check_overlap(what, [(one.start, one.end + 1) for one in enum.reserved_range])
+    spans = sorted((one.start, one.end + 1) for one in enum.reserved_range)
+    _check_overlap(what, spans)
     reserved = set(enum.reserved_name)
     if len(reserved) != len(enum.reserved_name):
         raise InvalidSchema(f"{what} reserves a name twice")
     for value in enum.value:
         if value.name in reserved:
             raise InvalidSchema(f'{what}: the name "{value.name}" is reserved')
-        if any(one.start <= value.number <= one.end for one in enum.reserved_range):
+        if _covers(spans, value.number):
             raise InvalidSchema(f'{what}: the number {value.number} of "{value.name}" is reserved')
 
 
