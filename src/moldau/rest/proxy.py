@@ -17,6 +17,9 @@ from moldau.host.event_log import event_logger
 from moldau.host.syscalls import raise_descriptor_limit
 from moldau.rest.endpoints import reads_itself
 from moldau.rest.errors import ProxyError
+from moldau.rest.follow.followers import Followers
+from moldau.rest.follow.server_sent_events import ServerSentEvents
+from moldau.rest.follow.websocket import socket_route
 from moldau.rest.rest_settings import RestSettings
 from moldau.rest.routes import routes, v2_endpoints, v3_endpoints
 from moldau.rest.schema_formats import SchemaFormats
@@ -43,6 +46,7 @@ class RestProxy:
         self._sessions = Sessions(settings)
         self._schemas: SchemaFormats | None = None
         self._consumers = ConsumerInstances(settings)
+        self._followers = Followers(settings, self._schemas)
         self._server = HttpServer(
             settings.http, max_connections=settings.values["moldau.rest.max.connections"], websockets=True
         )
@@ -77,6 +81,7 @@ class RestProxy:
         log.info("proxy started", extra={"address": ",".join(one.url for one in self._server.addresses)})
 
     async def stop(self) -> None:
+        await self._followers.close()
         await self._server.stop()
         await self._consumers.close()
         await self._sessions.close()
@@ -85,9 +90,11 @@ class RestProxy:
         endpoints = [
             *v3_endpoints(self._settings, self._schemas),
             *v2_endpoints(self._consumers, self._schemas),
+            *ServerSentEvents(self._followers).endpoints(),
         ]
+        socket = socket_route(self._sessions, self._followers, self._schemas)
         return service_app(
-            routes(endpoints, self._sessions),
+            [*routes(endpoints, self._sessions), socket],
             self._settings.http,
             metrics=self._metrics,
             error_body=plain_error_body,
