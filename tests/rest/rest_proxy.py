@@ -24,13 +24,22 @@ class ServedProxy:
         self.url = proxy.addresses[0].url
         self.http = httpx.Client(base_url=self.url, timeout=TIMEOUT_S)
         self.cluster_id = cluster_id
+        self._clients: dict[tuple[str, str], httpx.Client] = {}
 
     @property
     def cluster(self) -> str:
         return f"/v3/clusters/{self.cluster_id}"
 
     def client(self, user: str, password: str) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=TIMEOUT_S, auth=(user, password))
+        """A client that logs in as this user."""
+        login = (user, password)
+        if login not in self._clients:
+            self._clients[login] = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, auth=login)
+        return self._clients[login]
+
+    def close(self) -> None:
+        for client in (self.http, *self._clients.values()):
+            client.close()
 
 
 def proxy_settings(settings: Mapping[str, Any]) -> RestSettings:
@@ -76,7 +85,7 @@ def served(settings: Mapping[str, Any], cluster_id: str = "") -> Iterator[Served
             served_proxy.cluster_id = served_proxy.http.get("/v3/clusters").json()["data"][0]["cluster_id"]
         yield served_proxy
     finally:
-        served_proxy.http.close()
+        served_proxy.close()
         loops[0].call_soon_threadsafe(stop.set)
         thread.join(TIMEOUT_S)
         assert not thread.is_alive()

@@ -44,9 +44,9 @@ class RestProxy:
         self._settings = settings
         self._metrics = HttpMetrics("rest")
         self._sessions = Sessions(settings)
-        self._schemas: SchemaFormats | None = None
-        self._consumers = ConsumerInstances(settings)
-        self._followers = Followers(settings, self._schemas)
+        self._schemas = SchemaFormats(settings.registry) if settings.registry else None
+        self.consumers = ConsumerInstances(settings)
+        self.followers = Followers(settings, self._schemas)
         self._server = HttpServer(
             settings.http, max_connections=settings.values["moldau.rest.max.connections"], websockets=True
         )
@@ -71,7 +71,7 @@ class RestProxy:
         try:
             await self._server.start(self._app())
             self._sessions.start()
-            self._consumers.start()
+            self.consumers.start()
             if not self._settings.logs_in_users:
                 async with self._sessions.lease(None):
                     pass
@@ -81,18 +81,20 @@ class RestProxy:
         log.info("proxy started", extra={"address": ",".join(one.url for one in self._server.addresses)})
 
     async def stop(self) -> None:
-        await self._followers.close()
+        await self.followers.close()
         await self._server.stop()
-        await self._consumers.close()
+        await self.consumers.close()
         await self._sessions.close()
+        if self._schemas is not None:
+            self._schemas.close()
 
     def _app(self) -> Any:
         endpoints = [
             *v3_endpoints(self._settings, self._schemas),
-            *v2_endpoints(self._consumers, self._schemas),
-            *ServerSentEvents(self._followers).endpoints(),
+            *v2_endpoints(self.consumers, self._schemas),
+            *ServerSentEvents(self.followers).endpoints(),
         ]
-        socket = socket_route(self._sessions, self._followers, self._schemas)
+        socket = socket_route(self._sessions, self.followers, self._schemas)
         return service_app(
             [*routes(endpoints, self._sessions), socket],
             self._settings.http,

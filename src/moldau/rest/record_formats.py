@@ -69,7 +69,7 @@ def plain_value(kind: RecordFormat, data: bytes | None, part: str) -> Any:
     if kind is RecordFormat.AUTO:
         return _any_value(data)
     try:
-        return json.loads(data) if kind is RecordFormat.JSON else data.decode()
+        return json.loads(data, parse_constant=_as_text) if kind is RecordFormat.JSON else data.decode()
     except (ValueError, RecursionError):
         what = "JSON" if kind is RecordFormat.JSON else "text in UTF-8"
         raise ProxyError(422, CONVERSION_CODE, f"the {part} is not {what}; ask for the format binary") from None

@@ -109,7 +109,7 @@ class RecordSender:
     ) -> tuple[bytes | None, tuple[str, int] | None]:
         if kind is None and "data" not in given:
             return None, None
-        if kind is not None and kind not in WITH_SCHEMA:
+        if kind is not None and (not isinstance(kind, str) or kind not in WITH_SCHEMA):
             raise bad_request(
                 f"{part}/type: {kind!r} is not one of {', '.join(one for one in RecordFormat if one != 'AUTO')}"
             )

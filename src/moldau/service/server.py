@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -168,6 +169,11 @@ class _TimedProtocol(H11Protocol):
         self.transport.close()
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for what uvicorn says of each WebSocket that is refused with an HTTP status, as it should be."""
+    return "without completing handshake" not in str(record.msg)
+
+
 def _config(app: Any, context: ssl.SSLContext | None, max_connections: int, websockets: bool) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
@@ -187,6 +193,8 @@ def _config(app: Any, context: ssl.SSLContext | None, max_connections: int, webs
         backlog=BACKLOG,
     )
     config.load()
+    if websockets:
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
     config.ssl = context
     return config
 

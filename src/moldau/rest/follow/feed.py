@@ -1,8 +1,8 @@
 """Feed: one consumer that reads a topic for its followers.
 
 A shared feed reads the newest records for all followers who want the same. It keeps the last events, so that followers
-who connect again continue without a consumer of their own. Records are read at most as fast as they can be handed to all
-followers: with many of them, several records go together.
+who connect again continue without a consumer of their own. Records are read at most as fast as they can be handed to
+all followers: with many of them, several records go together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from moldau.aio import Consumer
 from moldau.client.consumer.decode import Record
 from moldau.client.data_types import TopicPartition
-from moldau.client.errors import MoldauError, error_for
+from moldau.client.errors import ClosedError, MoldauError, TimedOut, error_for
+from moldau.host.clock import SystemClock
 from moldau.host.event_log import event_logger
 from moldau.rest.errors import ProxyError, rest_error, unprocessable
 from moldau.rest.follow.events import EventChunk, FollowEvent, Positions, plain_record, position_text, record_text
@@ -28,6 +29,7 @@ from moldau.wire.errors import ErrorCode
 
 log = event_logger(__name__)
 
+CLOCK: Final = SystemClock()
 POLL_S: Final = 1.0
 FIRST_POLL_S: Final = 0.05
 START_TIMEOUT_S: Final = 20.0
@@ -129,7 +131,7 @@ class Feed:
         finally:
             self._on_end(self)
             if not self._began.done():
-                self._began.cancel()
+                self._began.set_exception(ClosedError(f"nobody follows topic {self._wanted.topic!r} any longer"))
             for follower in self._followers:
                 follower.end(error)
             try:
@@ -159,9 +161,11 @@ class Feed:
         self.positions = {one.partition: await consumer.position(one, START_TIMEOUT_S) for one in partitions}
         self._recent_from = dict(self.positions)
         records: list[Record] = []
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while not records and consumer.metrics()["fetch-requests-total"] < 2:
-                records = await consumer.poll(FIRST_POLL_S, MAX_POLL)
+        until = CLOCK.monotonic() + START_TIMEOUT_S
+        while not records and consumer.metrics()["fetch-requests-total"] < 2:
+            records = await consumer.poll(FIRST_POLL_S, MAX_POLL)
+            if CLOCK.monotonic() > until:
+                raise TimedOut(f"following topic {topic!r}: no broker has answered within {START_TIMEOUT_S:g} s")
         self._began.set_result(None)
         await self._hand_out(records)
 

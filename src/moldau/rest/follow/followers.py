@@ -33,6 +33,11 @@ class Followers:
     def __len__(self) -> int:
         return self._count
 
+    @property
+    def feeds(self) -> int:
+        """Consumers that read for followers."""
+        return len(self._feeds)
+
     @asynccontextmanager
     async def following(
         self, session: BrokerSession, wanted: Wanted, start: Positions | str

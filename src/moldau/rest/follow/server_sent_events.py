@@ -81,7 +81,8 @@ class ServerSentEvents:
             yield b"retry: 1000\n: following\n\n"
             try:
                 while left != 0 and (until is None or CLOCK.monotonic() < until):
-                    chunk = await follower.next(KEEP_ALIVE_S)
+                    wait_s = KEEP_ALIVE_S if until is None else min(KEEP_ALIVE_S, until - CLOCK.monotonic())
+                    chunk = await follower.next(wait_s)
                     if chunk is None:
                         yield b": keep-alive\n\n"
                         continue

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from moldau.client.errors import MoldauError
 from moldau.rest.endpoints import path_value, query_value
@@ -29,6 +29,9 @@ from moldau.rest.record_sender import RecordSender
 from moldau.rest.schema_formats import SchemaFormats
 from moldau.rest.sessions import BrokerSession, Sessions
 from moldau.service.request_guard import refuse_websocket
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 PATH: Final = "/topics/{topic_name}/socket"
 WAIT_S: Final = 15.0
@@ -44,8 +47,9 @@ class TopicSocket:
         self._followers = followers
         self._schemas = schemas
 
-    async def open(self, socket: WebSocket) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection. What is wrong before it is open is answered as HTTP."""
+        socket = WebSocket(scope, receive, send)
         try:
             async with contextlib.AsyncExitStack() as opened:
                 session = await self._sessions.take(socket.headers.get("authorization"))
@@ -62,9 +66,11 @@ class TopicSocket:
                 await self._serve(socket, session, topic, follower)
         except (ProxyError, MoldauError) as error:
             problem = error if isinstance(error, ProxyError) else rest_error(error, v2=True)
-            with contextlib.suppress(RuntimeError):  # it was open, or the client is gone
-                await socket.receive()
-                await refuse_websocket(socket.scope, socket.send, problem.status, problem.body)
+            if socket.application_state is not WebSocketState.CONNECTING:
+                return  # it was open
+            with contextlib.suppress(RuntimeError, OSError):  # the client is gone
+                await receive()
+                await refuse_websocket(scope, send, problem.status, problem.body)
 
     async def _serve(self, socket: WebSocket, session: BrokerSession, topic: str, follower: Follower | None) -> None:
         loop = asyncio.get_running_loop()
@@ -135,4 +141,4 @@ def _query(socket: WebSocket) -> dict[str, Any]:
 
 
 def socket_route(sessions: Sessions, followers: Followers, schemas: SchemaFormats | None) -> WebSocketRoute:
-    return WebSocketRoute(PATH, TopicSocket(sessions, followers, schemas).open)
+    return WebSocketRoute(PATH, TopicSocket(sessions, followers, schemas))

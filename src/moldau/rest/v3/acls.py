@@ -114,7 +114,7 @@ CREATED = {201: "The rules are in force."}
 REQUIRED = {name: {**FILTER[name], "required": True} for name in ("resource_type", "pattern_type", "operation")}
 ENDPOINTS = (
     ProxyEndpoint("GET", ACLS, list_acls, "List rules that match a filter", TAG, query=FILTER),
-    ProxyEndpoint("POST", ACLS, create_acl, "Create a rule", TAG, body=RULE, answers=CREATED),
+    ProxyEndpoint("POST", ACLS, create_acl, "Create a rule", TAG, body=RULE, answers=CREATED, answer_types=()),
     ProxyEndpoint(
         "DELETE", ACLS, delete_acls, "Delete all rules that match a filter", TAG, query={**FILTER, **REQUIRED}
     ),
@@ -126,5 +126,6 @@ ENDPOINTS = (
         TAG,
         body=record({"data": array(RULE, maxItems=1000)}),
         answers=CREATED,
+        answer_types=(),
     ),
 )
