@@ -43,7 +43,8 @@ class CompatibilityCheck:
         if (new.type, new.text, new.references) == (old.schema.type, old.schema.text, old.schema.references):
             return []
         try:
-            parsed, before = self._parsing.parsed(new, subject), self._parsing.parsed(old.schema, old.subject)
+            parsed = self._parsing.parsed(new, subject)
+            before = self._parsing.parsed(old.schema, old.subject, strict=False)
             found = incompatibilities(parsed, [before], level)
         except (SchemaError, RecursionError) as error:
             raise invalid_schema(f"The schema cannot be compared with version {old.version}: {error}") from error

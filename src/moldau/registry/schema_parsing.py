@@ -24,7 +24,7 @@ MAX_PARSED: Final = 1_000
 MAX_REFERENCES: Final = 1_000
 """References of one schema, also indirect ones."""
 
-_Key = tuple[SchemaType, str, tuple[SchemaReference, ...], str]
+_Key = tuple[SchemaType, str, tuple[SchemaReference, ...], str, bool]
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ class SchemaParsing:
         self._parsed: OrderedDict[_Key, _Parsed] = OrderedDict()
         self._removals = 0
 
-    def parsed(self, schema: Schema, subject: str) -> ParsedSchema:
-        """RegistryRefusal 42201 if the schema is not valid."""
-        return self._entry(schema, subject).schema
+    def parsed(self, schema: Schema, subject: str, *, strict: bool = True) -> ParsedSchema:
+        """RegistryRefusal 42201 if the schema is not valid. A registered schema, perhaps one of another registry, is
+        parsed with `strict=False`."""
+        return self._entry(schema, subject, strict=strict).schema
 
     def stored_form(self, new: NewSchema, subject: str, *, normalize: bool) -> Schema:
         """The schema of a request in the form in which it is stored and compared. RegistryRefusal 42201, 42210."""
@@ -102,18 +103,18 @@ class SchemaParsing:
             self._resolve(stored.schema.references, target, found, seen)
             found[one.name] = stored.schema.text
 
-    def _entry(self, schema: Schema, subject: str) -> _Parsed:
+    def _entry(self, schema: Schema, subject: str, *, strict: bool = True) -> _Parsed:
         if self._removals != self._store.removals:
             self._removals = self._store.removals
             self._parsed.clear()
-        key = (schema.type, schema.text, schema.references, context_of(subject))
+        key = (schema.type, schema.text, schema.references, context_of(subject), strict)
         found = self._parsed.get(key)
         if found is not None:
             self._parsed.move_to_end(key)
             return found
         resolved = self.resolved(schema, subject)
         try:
-            found = _Parsed(parse(schema, resolved), {})
+            found = _Parsed(parse(schema, resolved, strict=strict), {})
             found.text(False)
         except SchemaError as error:
             raise invalid_schema(f"Invalid schema of type {schema.type}: {error}") from error

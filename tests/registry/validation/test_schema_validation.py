@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -362,6 +363,31 @@ def test_a_producer_outlives_an_absence_of_the_registry(registry: Registry) -> N
                 assert "cannot be reached" in answer.error_message
             registry.start()
             assert sent.result(60).offset >= 0
+
+
+def test_a_registry_that_hangs_delays_only_those_who_need_it() -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()  # connections wait in its backlog for ever
+        settings = {
+            "confluent.schema.registry.url": f"http://127.0.0.1:{deaf.getsockname()[1]}",
+            "confluent.max.retries": 0,
+            "moldau.schema.registry.timeout.ms": 1000,
+        }
+        with Broker(settings) as broker:
+            broker.create_topic("t", 1, VALUES)
+            broker.create_topic("free")
+            version = wire.PRODUCE_VERSION
+            request = wire.produce_request("t", [(0, wire.batch_of(with_id(1)))]).encode(version)
+            with RawConnection(broker.bootstrap_servers) as waits, RawConnection(broker.bootstrap_servers) as free:
+                with RawConnection(broker.bootstrap_servers) as leaves:
+                    leaves.send(ApiKey.PRODUCE, version, request)
+                number = waits.send(ApiKey.PRODUCE, version, request)
+                assert wire.produced(free, "free", b"x") == 0
+                answer = waits.receive(ApiKey.PRODUCE, version, ProduceResponse, number)
+                (partition,) = answer.responses[0].partition_responses
+                assert partition.error_code == ErrorCode.REQUEST_TIMED_OUT
+                assert "did not answer" in partition.error_message
 
 
 def test_a_missing_id_is_refused_for_a_while_without_asking_again(registry: Registry) -> None:

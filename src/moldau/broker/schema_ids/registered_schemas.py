@@ -123,7 +123,7 @@ class RegisteredSchemas:
     async def _answer(self, question: SchemaQuestion) -> str | None:
         try:
             reason = await self._threads.run(LANE, missing_reason, self._client, question)
-        except (ThreadsBusy, ThreadsClosed) as error:
+        except (ThreadsBusy, ThreadsClosed, ImportError) as error:  # ImportError: the package of a type of schemas
             raise RegistryError(f"the schema registry cannot be asked: {error}") from None
         if reason is None:
             _keep(self._known, question, None, self._size)
