@@ -31,7 +31,7 @@ def registry_serializer(kind: str, setting: str, settings: ClientSettings) -> Sc
     if kind == "json-schema":
         arguments["validate"] = settings["json.fail.invalid.schema"]
     try:
-        return _serializer_class(kind)(_registry(setting, settings), **arguments)
+        return _serializer_class(kind)(registry_client(setting, settings), **arguments)
     except ValueError as error:  # an unknown strategy, a schema of another type
         raise ConfigurationError(f"{setting}: {error}") from None
 
@@ -63,12 +63,13 @@ def registry_deserializer(kind: str, setting: str, settings: ClientSettings) -> 
     if kind == "json-schema":
         arguments["validate"] = settings["json.fail.invalid.schema"]
     try:
-        return _deserializer_class(kind)(_registry(setting, settings), **arguments)
+        return _deserializer_class(kind)(registry_client(setting, settings), **arguments)
     except ValueError as error:
         raise ConfigurationError(f"{setting}: {error}") from None
 
 
-def _registry(setting: str, settings: ClientSettings) -> RegistryClient:
+def registry_client(setting: str, settings: ClientSettings) -> RegistryClient:
+    """The client of `schema.registry.url`, for a setting that needs it. Raises ConfigurationError."""
     given = {one.name: settings[one.name] for one in REGISTRY if one.name in settings.given}
     try:
         return RegistryClient(registry_settings(given, resolve=False))

@@ -55,6 +55,8 @@ def producer_calls(topic: str) -> dict[str, Call]:
                 "timestamp": "t",
                 "headers": "h",
                 "partition": "p",
+                "key_format": "bytes",
+                "value_format": "bytes",
             }
         ),
         "flush": Call({"timeout": 5}),
@@ -84,7 +86,9 @@ def consumer_calls(topic: str) -> dict[str, Call]:
         "resume": Call(many=(partition,)),
         "paused": Call(),
         "poll": Call({"timeout": 0, "max_records": 10}),
-        "poll_arrow": Call({"max_rows": 10, "timeout": 0, "headers": False}),
+        "poll_arrow": Call(
+            {"max_rows": 10, "timeout": 0, "headers": False, "key_format": "bytes", "value_format": "bytes"}
+        ),
         "commit": Call({"what": {partition: 0}, "timeout": 1}),
         "commit_async": Call({"what": {partition: 0}, "on_commit": print_nothing}),
         "committed": Call({"timeout": 1}, (partition,)),

@@ -41,12 +41,17 @@ from moldau.client.consumer.options import (
 )
 from moldau.client.consumer.poll_results import PollResults
 from moldau.client.consumer.record_preparation import OnError, RecordPreparation
+from moldau.client.consumer.row_decoding import RowDecoding
 from moldau.client.consumer.single_owner import SingleOwner
 from moldau.client.errors import ClosedError, MoldauError
 from moldau.client.loop_thread import LoopThread
+from moldau.client.row_formats import RowFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from moldau.client.row_formats import GivenRegistry
+    from moldau.schemas.schema import Schema
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -115,6 +120,7 @@ class Consumer:
     ) -> None:
         given = sort_arguments(topics, settings)
         self._preparation = RecordPreparation.of(given.settings, on_error)
+        self._row_decoding = RowDecoding(given.settings, on_error)
         self._listener: object = listener_of(listener)
         self._use = SingleOwner(get_ident)
         self._due_commit_callbacks: deque[tuple[OnCommit, Offsets, MoldauError | None]] = deque()
@@ -157,6 +163,7 @@ class Consumer:
                     self._thread.run(self._core.close(deadline))
                 finally:
                     self._thread.release()
+                self._row_decoding.close()
             self._run_commit_callbacks()
 
     def wakeup(self) -> None:
@@ -249,18 +256,40 @@ class Consumer:
 
     @_documented_by(AioConsumer.poll_arrow)
     def poll_arrow(
-        self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False
+        self,
+        max_rows: int = ARROW_ROWS,
+        timeout: float | None = 1.0,
+        *,
+        headers: bool = False,
+        key_format: str | None = None,
+        value_format: str | None = None,
+        key_schema: str | Schema | None = None,
+        value_schema: str | Schema | None = None,
+        registry: GivenRegistry = None,
     ) -> pa.RecordBatch:
         from moldau.records.arrow import ArrowRows, require_pyarrow
 
         require_pyarrow()  # the first import takes half a second: not in the loop thread, which sends the heartbeats
+        wanted = RowFormat(key_format, value_format, key_schema, value_schema, registry).checked()
         with self._use:
             deadline = FOREVER_S if timeout is None else self._call(lambda: self._core.deadline(timeout))
             while True:
                 outcome = self._run(self._core.step_rows(deadline, max_rows, bool(headers)))
-                if not isinstance(outcome, CallbackDue):
+                if isinstance(outcome, CallbackDue):
+                    self._run_callback(outcome)
+                    continue
+                if wanted.is_plain:
                     return ArrowRows(headers=bool(headers)).finish() if outcome is None else outcome.mark_read()
-                self._run_callback(outcome)
+                if outcome is None:
+                    return self._row_decoding.decoded(ArrowRows(headers=bool(headers)).finish(), wanted).table
+                try:
+                    decoded = self._row_decoding.decoded(outcome.table, wanted)
+                    outcome.mark_read(decoded.read)
+                finally:
+                    if outcome.unread_spans():
+                        self._call(self._core.take_back)
+                if decoded.table.num_rows:
+                    return decoded.table
 
     def __iter__(self) -> Iterator[Record]:
         """Iterate over the records until the consumer is closed. A record counts as read when it is yielded.

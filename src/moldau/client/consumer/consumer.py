@@ -32,10 +32,15 @@ from moldau.client.consumer.options import (
 )
 from moldau.client.consumer.poll_results import PollResults
 from moldau.client.consumer.record_preparation import OnError, RecordPreparation
+from moldau.client.consumer.row_decoding import RowDecoding
 from moldau.client.consumer.single_owner import SingleOwner
+from moldau.client.row_formats import RowFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from moldau.client.row_formats import GivenRegistry
+    from moldau.schemas.schema import Schema
 
 FOREVER_S = float("inf")
 ARROW_ROWS = 1 << 16
@@ -72,6 +77,7 @@ class Consumer(ConsumerCalls):
     ) -> None:
         given = sort_arguments(topics, settings)
         self._preparation = RecordPreparation.of(given.settings, on_error)
+        self._row_decoding = RowDecoding(given.settings, on_error)
         self._listener: object = listener_of(listener)
         super().__init__(given.topics, given.settings, SingleOwner(asyncio.current_task))
 
@@ -106,6 +112,7 @@ class Consumer(ConsumerCalls):
                     await self._call_listener(due)
             finally:
                 await core.close(deadline)
+                self._row_decoding.close()
 
     # -- subscription ----------------------------------------------------------------------------------------------
 
@@ -193,27 +200,56 @@ class Consumer(ConsumerCalls):
                         core.take_back()
 
     async def poll_arrow(
-        self, max_rows: int = ARROW_ROWS, timeout: float | None = 1.0, *, headers: bool = False
+        self,
+        max_rows: int = ARROW_ROWS,
+        timeout: float | None = 1.0,
+        *,
+        headers: bool = False,
+        key_format: str | None = None,
+        value_format: str | None = None,
+        key_schema: str | Schema | None = None,
+        value_schema: str | Schema | None = None,
+        registry: GivenRegistry = None,
     ) -> pa.RecordBatch:
         """Return the next records as an Arrow record batch with Kafka's columns, without a Python object per record.
 
         Without records within `timeout` seconds the batch has no rows; None waits for ever. At most `max_rows` rows
-        are returned; max.poll.records does not apply. `headers` adds a column of the records' headers. Keys and values
-        are bytes: deserialisers and interceptors are not called.
+        are returned; max.poll.records does not apply. `headers` adds a column of the records' headers. Deserialisers
+        and interceptors are not called.
 
-        Raises the same errors as `poll`, except DeserializationError, and ImportError if PyArrow is not installed.
+        Keys and values are bytes. `value_format="avro"` (and `key_format`) decodes them into columns of their schema,
+        which is in `registry`: a client, a URL or settings; without it, the consumer's schema.registry.url. The columns
+        are those of `value_schema` if it is given, otherwise those of the newest schema seen so far.
+
+        Raises the same errors as `poll`; DeserializationError only with a format (see `on_error`). Raises ImportError
+        if PyArrow is not installed.
         """
         from moldau.records.arrow import ArrowRows, require_pyarrow
 
         require_pyarrow()  # the first import takes half a second
+        wanted = RowFormat(key_format, value_format, key_schema, value_schema, registry).checked()
         with self._use:
             core = await self._core()
             deadline = core.deadline(FOREVER_S if timeout is None else timeout)
             while True:
                 outcome = await core.step_rows(deadline, max_rows, bool(headers))
-                if not isinstance(outcome, CallbackDue):
+                if isinstance(outcome, CallbackDue):
+                    await self._run_callback(core, outcome)
+                    continue
+                if wanted.is_plain:
                     return ArrowRows(headers=bool(headers)).finish() if outcome is None else outcome.mark_read()
-                await self._run_callback(core, outcome)
+                if outcome is None:
+                    empty = ArrowRows(headers=bool(headers)).finish()
+                    return (await asyncio.to_thread(self._row_decoding.decoded, empty, wanted)).table
+                try:
+                    # In a thread: the registry may have to be asked, and native code decodes without the GIL.
+                    decoded = await asyncio.to_thread(self._row_decoding.decoded, outcome.table, wanted)
+                    outcome.mark_read(decoded.read)
+                finally:
+                    if outcome.unread_spans():
+                        core.take_back()
+                if decoded.table.num_rows:
+                    return decoded.table
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over the records until the consumer is closed. A record counts as read when it is yielded."""

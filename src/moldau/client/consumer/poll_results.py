@@ -166,9 +166,18 @@ class RowResults:
         self.count = count
         self.spans = spans
 
-    def mark_read(self) -> pa.RecordBatch:
-        """Return the table, and count its rows as read."""
-        self._read = True
+    @property
+    def table(self) -> pa.RecordBatch:
+        """The rows. Reading them here does not count."""
+        return self._table
+
+    def mark_read(self, rows: int | None = None) -> pa.RecordBatch:
+        """Return the table, and count its rows as read, or only its first `rows`."""
+        self._read = rows is None or rows >= self._table.num_rows
+        if rows and not self._read:
+            left = self._table.slice(rows)
+            self.spans = [one for one in (_left_of(span, left) for span in self.spans) if one is not None]
+            self.count = left.num_rows
         return self._table
 
     def unseen(self, partition: TopicPartition) -> tuple[int, int] | None:
@@ -179,6 +188,18 @@ class RowResults:
 
     def unread_spans(self) -> list[RowSpan]:
         return [] if self._read else self.spans
+
+
+def _left_of(span: RowSpan, left: pa.RecordBatch) -> RowSpan | None:
+    """The span of the rows that are left, None if there is no row of its partition among them."""
+    import pyarrow.compute as pc
+
+    is_topic = pc.equal(left.column("topic").cast("string"), span.partition.topic)
+    mine = pc.and_(is_topic, pc.equal(left.column("partition"), span.partition.partition))
+    offset = pc.min(left.column("offset").filter(mine)).as_py()
+    # Rows have no epochs. That of the last row of the span is not older than that of the row before `offset`, and a
+    # broker finds no divergence with it, because the log goes beyond `offset` in that epoch.
+    return None if offset is None else span._replace(position_before=offset, epoch_before=span.state.epoch)
 
 
 def _pieces(records: list[Record], size: int) -> list[list[Record]]:

@@ -5,8 +5,8 @@ cannot be sent is therefore refused as a whole. Then the rows are written into b
 queued after all earlier records of their partitions. If buffer.memory is full, the call waits at most max.block.ms per
 batch.
 
-Serializers and interceptors work per record and are not used here: the columns contain bytes or text already. A custom
-partitioner is called for each row without a partition, which is slow.
+Serializers and interceptors work per record and are not used here: the columns contain bytes or text already, or become
+Avro data as a whole (`row_encoding.py`). A custom partitioner is called for each row without a partition: this is slow.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from moldau.client.producer.engine import Batch
 from moldau.client.producer.futures import wait_in_loop
 from moldau.client.producer.memory import Waiter
 from moldau.client.producer.partitioners import PartitionChoice
+from moldau.client.row_formats import RowFormat
 from moldau.host.clock import SystemClock, SystemRandomness
 from moldau.records.arrow_encode import ColumnNames, InputRows, Tabular, partitions_of, rows_of
 from moldau.records.arrow_encode_reference import cell_of
@@ -43,6 +44,9 @@ from moldau.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from moldau.client.loop_thread import LoopThread
     from moldau.client.producer.core import ProducerCore
+    from moldau.client.producer.row_encoding import PartColumns
+    from moldau.client.row_formats import GivenRegistry
+    from moldau.schemas.schema import Schema
 
 __all__ = ["AioArrowCalls", "BatchFuture", "BatchMetadata", "BlockingArrowCalls"]
 
@@ -326,11 +330,16 @@ class AioArrowCalls:
         topic: str,
         data: Tabular,
         *,
-        value: str | None = "value",
-        key: str | None = None,
+        value: PartColumns = "value",
+        key: PartColumns = None,
         timestamp: str | None = None,
         headers: str | None = None,
         partition: str | None = None,
+        key_format: str | None = None,
+        value_format: str | None = None,
+        key_schema: str | Schema | None = None,
+        value_schema: str | Schema | None = None,
+        registry: GivenRegistry = None,
     ) -> BatchFuture:
         """Send all rows of a table and return one future for them; await the future for the offsets.
 
@@ -339,11 +348,22 @@ class AioArrowCalls:
         milliseconds. Headers are list<struct<key, value>> or a map. A row without a partition goes to the partition of
         its key's hash; without a key, to any partition.
 
+        `value_format="avro"` (and `key_format`) writes a struct column, or a list of columns, as Avro records of
+        `value_schema`, which is registered in `registry`: a client, a URL or settings; without it, at
+        schema.registry.url. Without schema, the latest of the subject is written. Each row has to fit the schema.
+
         All rows are checked before the first is sent. Raises SerializationError, RecordTooLarge or
         UnknownTopicOrPartition for a row that cannot be sent. BufferFull says how many rows were taken before
         buffer.memory was full for max.block.ms.
         """
-        rows = RowsToSend(self._core, topic, data, ColumnNames(value, key, timestamp, headers, partition))
+        names = {"value": value, "key": key, "timestamp": timestamp, "headers": headers, "partition": partition}
+        wanted = RowFormat(key_format, value_format, key_schema, value_schema, registry).checked()
+        if wanted.is_plain:
+            chosen = ColumnNames(**names)  # type: ignore[arg-type]  # RowsToSend checks the names
+        else:
+            # In a thread: the registry may have to be asked, and native code encodes without the GIL.
+            data, chosen = await asyncio.to_thread(self._core.row_encoding.encoded, topic, data, names, wanted)
+        rows = RowsToSend(self._core, topic, data, chosen)
         await rows.await_partitions(asyncio.get_running_loop().time() + self._core.config.max_block_s)
         for batch in rows.batches():
             if not rows.put(batch):
@@ -362,11 +382,16 @@ class BlockingArrowCalls:
         topic: str,
         data: Tabular,
         *,
-        value: str | None = "value",
-        key: str | None = None,
+        value: PartColumns = "value",
+        key: PartColumns = None,
         timestamp: str | None = None,
         headers: str | None = None,
         partition: str | None = None,
+        key_format: str | None = None,
+        value_format: str | None = None,
+        key_schema: str | Schema | None = None,
+        value_schema: str | Schema | None = None,
+        registry: GivenRegistry = None,
     ) -> BatchFuture:
         """Send all rows of a table and return one future for them; its `result()` waits for the offsets.
 
@@ -375,11 +400,21 @@ class BlockingArrowCalls:
         milliseconds. Headers are list<struct<key, value>> or a map. A row without a partition goes to the partition of
         its key's hash; without a key, to any partition.
 
+        `value_format="avro"` (and `key_format`) writes a struct column, or a list of columns, as Avro records of
+        `value_schema`, which is registered in `registry`: a client, a URL or settings; without it, at
+        schema.registry.url. Without schema, the latest of the subject is written. Each row has to fit the schema.
+
         All rows are checked before the first is sent. Raises SerializationError, RecordTooLarge or
         UnknownTopicOrPartition for a row that cannot be sent. BufferFull says how many rows were taken before
         buffer.memory was full for max.block.ms.
         """
-        rows = RowsToSend(self._core, topic, data, ColumnNames(value, key, timestamp, headers, partition))
+        names = {"value": value, "key": key, "timestamp": timestamp, "headers": headers, "partition": partition}
+        wanted = RowFormat(key_format, value_format, key_schema, value_schema, registry).checked()
+        if wanted.is_plain:
+            chosen = ColumnNames(**names)  # type: ignore[arg-type]  # RowsToSend checks the names
+        else:
+            data, chosen = self._core.row_encoding.encoded(topic, data, names, wanted)
+        rows = RowsToSend(self._core, topic, data, chosen)
         deadline = _clock.monotonic() + self._core.config.max_block_s
         if not rows.topic_is_known or rows.choose_partitions() is not None:
             self._thread.run(rows.await_partitions(deadline))

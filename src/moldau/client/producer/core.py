@@ -33,6 +33,7 @@ from moldau.client.producer.futures import DeliveryCallback
 from moldau.client.producer.interceptors import Interceptors, ProducerRecord
 from moldau.client.producer.memory import MemoryRow
 from moldau.client.producer.partitioners import PartitionChoice, partitioner_of
+from moldau.client.producer.row_encoding import RowEncoding
 from moldau.client.producer.sender import Sender, TransactionHooks
 from moldau.client.producer.txn.transaction_manager import SenderSide, TransactionManager, transactions_of
 from moldau.client.serialization import SERIALIZATION_FAILURES, Serializer, serializer_of, takes_headers
@@ -96,6 +97,7 @@ class ProducerCore:
         self._value_takes_headers = takes_headers(self._value_serializer)
         self.partitioner = partitioner_of(settings["partitioner.class"])
         self.interceptors = Interceptors(settings["interceptor.classes"])
+        self.row_encoding = RowEncoding(settings)
         self.clock = SystemClock()
         self.network = Network(settings)
         self.accumulator = Accumulator(
@@ -165,6 +167,7 @@ class ProducerCore:
                 self.sender.fail_all(ClosedError("the producer was closed before the record was delivered"))
             await self.network.close()
             self.interceptors.close()
+            self.row_encoding.close()
 
     def wake(self) -> None:
         """Make the sender run, after a change that it does not notice itself. From any thread that may send."""
