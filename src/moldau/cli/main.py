@@ -26,6 +26,7 @@ from moldau.cli import (
     produce,
     quotas,
     registry_commands,
+    registry_generate,
     rest_commands,
     security_commands,
     sql_commands,
@@ -63,6 +64,7 @@ app.add_typer(log_commands.app, name="log")
 app.add_typer(security_commands.app, name="security")
 app.add_typer(perf.app, name="perf")
 app.add_typer(connect_commands.app, name="connect")
+registry_commands.app.add_typer(registry_generate.app, name="generate")
 app.add_typer(registry_commands.app, name="registry")
 app.add_typer(sql_commands.app, name="sql")
 app.add_typer(pipeline_commands.app, name="pipeline")

@@ -1,0 +1,1 @@
+"""Code generation: Python dataclasses from Avro, JSON Schema and Protobuf schemas."""
