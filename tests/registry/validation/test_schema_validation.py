@@ -8,9 +8,13 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import confluent_kafka
 import pytest
+from confluent_kafka import schema_registry as confluent_registry
+from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentAvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
-from moldau import Admin, Producer
+from moldau import Admin, Consumer, Producer
 from moldau.client.admin.configs import ConfigResource
 from moldau.errors import InvalidRecord
 from moldau.records import BatchRecord, Codec, encode_batch
@@ -325,6 +329,52 @@ def test_our_producer_sees_which_record_was_refused(
             bad = producer.send(topic, b"plain")
             with pytest.raises(InvalidRecord, match="no schema id in the value"):
                 bad.result(60)
+            # The producer is idempotent: the refused batch leaves no gap in its sequence numbers.
+            assert producer.send(topic, serializer.serialize(topic, {"id": 2})).result(60).offset == 1
+
+
+def _send_in_transaction(producer: Producer, topic: str, *values: bytes) -> None:
+    with producer.transaction():
+        for value in values:
+            producer.send(topic, value).result(60)
+
+
+def test_a_transaction_waits_for_schemas_too(
+    shared_broker: Broker, shared_registry: Registry, new_topic: NewTopic, raw: RawConnection
+) -> None:
+    topic = new_topic()
+    ids = [shared_registry.register(f"{topic}-value", text) for text in ('"string"', '"bytes"')]
+    settings = {"bootstrap_servers": shared_broker.bootstrap_servers, "transactional_id": topic}
+    with Producer(**settings) as producer:
+        _send_in_transaction(producer, topic, *map(with_id, ids))
+        with pytest.raises(InvalidRecord):
+            _send_in_transaction(producer, topic, with_id(ids[0]), with_id(9999))
+    with Consumer(bootstrap_servers=shared_broker.bootstrap_servers, isolation_level="read_committed") as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning()
+        found: list[bytes | None] = []
+        wait_until(lambda: found.extend(one.value for one in consumer.poll(1)) or len(found) >= 2, "both records")
+    assert found == [with_id(schema_id) for schema_id in ids]
+    # The record before the refused one is there, and belongs to the transaction that was aborted.
+    assert wire.stored_values(raw, topic)[:2] == found
+    assert with_id(9999) not in wire.stored_values(raw, topic)
+
+
+def test_confluents_producer_and_serializer_pass_and_its_plain_bytes_do_not(
+    shared_broker: Broker, shared_registry: Registry, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    with confluent_registry.SchemaRegistryClient({"url": shared_registry.url}) as client:
+        serializer = ConfluentAvroSerializer(client, ORDER)
+        value = serializer({"id": 1}, SerializationContext(topic, MessageField.VALUE))
+    outcomes: list[Any] = []
+    producer = confluent_kafka.Producer({"bootstrap.servers": shared_broker.bootstrap_servers, "linger.ms": 0})
+    for one in (value, b"plain", value):
+        producer.produce(topic, one, on_delivery=lambda error, message: outcomes.append(error or message.offset()))
+        assert producer.flush(60) == 0
+    assert outcomes[0] == 0
+    assert outcomes[1].name() == "INVALID_RECORD"
+    assert outcomes[2] == 1
 
 
 # The registry fails ---------------------------------------------------------------------------------------------------
