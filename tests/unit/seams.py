@@ -24,7 +24,12 @@ ROOMS = {
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),
     # The type UUID; the module creates no new ones. Salts of passwords, which no simulation may make guessable.
-    "chance": ("client/serialization.py", "security/scram_keys.py", "service/login.py"),
+    "chance": (
+        "client/serialization.py",
+        "registry/schema_fingerprint.py",
+        "security/scram_keys.py",
+        "service/login.py",
+    ),
     # The caller of a blocking client is in another thread than the client's loop.
     # A service hashes passwords and reads certificates in threads. Calls of Spark block, so SQL has threads for them.
     "threads": (

@@ -72,7 +72,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
-class Decision(Generic[Answer]):
+class WriteDecision(Generic[Answer]):
     """What a write does: the records, in one transaction, and the answer that is true once they are stored."""
 
     answer: Answer
@@ -93,7 +93,7 @@ class Operations:
 
     def register(
         self, subject: str, new: NewSchema, *, normalize: bool = False, force: bool = False
-    ) -> Decision[ListedSchema]:
+    ) -> WriteDecision[ListedSchema]:
         if not is_valid_subject(subject):
             raise invalid_subject(subject)
         named = self._lookups.named(subject)
@@ -110,7 +110,7 @@ class Operations:
         if found is None and new.version in (None, 0, -1):
             found = self._lookups.matching.version_of(named, schema, deleted=False)
         if found is not None and wanted_id in (None, found.id):
-            return Decision(listed(found))
+            return WriteDecision(listed(found))
         if not importing and not force:
             messages = self._lookups.compatibility.messages(schema, named, live, config)
             if messages:
@@ -120,7 +120,7 @@ class Operations:
                 )
         version = self._version_to_register(new.version, next_version, importing)
         stored = StoredSchema(named, version, self._id_to_register(named, schema, wanted_id), schema)
-        return Decision(listed(stored), self._entries_of(stored, versions))
+        return WriteDecision(listed(stored), self._entries_of(stored, versions))
 
     def _check_register_mode(self, subject: str, wanted_id: int | None) -> bool:
         """Whether schemas are imported. RegistryRefusal 42205."""
@@ -212,7 +212,7 @@ class Operations:
 
     # -- delete --------------------------------------------------------------------------------------------------------
 
-    def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> Decision[int]:
+    def delete_version(self, subject: str, version: int | str, *, permanent: bool = False) -> WriteDecision[int]:
         number, named = version_number(version), self._lookups.named(subject)
         if not self._store.versions(named):
             raise subject_not_found(subject)
@@ -224,14 +224,14 @@ class Operations:
         self._check_writable(named)
         self._check_referrers(stored, permanent, within=None)
         if not permanent:
-            return Decision(stored.version, (schema_entry(replace(stored, deleted=True)),))
+            return WriteDecision(stored.version, (schema_entry(replace(stored, deleted=True)),))
         if not stored.deleted:
             raise version_not_soft_deleted(subject, stored.version)
         last = len(self._store.versions(named)) == 1
         entries = [tombstone(named, stored.version), *(self._settings_removed(named) if last else ())]
-        return Decision(stored.version, (self._ids_kept(), *entries))
+        return WriteDecision(stored.version, (self._ids_kept(), *entries))
 
-    def delete_subject(self, subject: str, *, permanent: bool = False) -> Decision[list[int]]:
+    def delete_subject(self, subject: str, *, permanent: bool = False) -> WriteDecision[list[int]]:
         named = self._lookups.named(subject)
         versions = self._store.versions(named)
         live = [one for one in versions if not one.deleted]
@@ -244,13 +244,13 @@ class Operations:
         for one in doomed:
             self._check_referrers(one, permanent, within=named)
         if not permanent:
-            return Decision([one.version for one in live], (delete_subject_entry(named, live[-1].version),))
+            return WriteDecision([one.version for one in live], (delete_subject_entry(named, live[-1].version),))
         if live:
             raise subject_not_soft_deleted(subject)
         # Newest first: a version may refer to an earlier one of its own subject.
         entries = [tombstone(named, one.version) for one in reversed(doomed)]
         numbers = [one.version for one in doomed]
-        return Decision(numbers, (self._ids_kept(), *entries, *self._settings_removed(named)))
+        return WriteDecision(numbers, (self._ids_kept(), *entries, *self._settings_removed(named)))
 
     def _check_referrers(self, stored: StoredSchema, permanent: bool, *, within: str | None) -> None:
         """RegistryRefusal 42206 if schemas of other subjects than `within` refer to the version."""
@@ -266,18 +266,18 @@ class Operations:
         """The record that keeps the largest ids when the records that had them go."""
         return noop_entry(self._store.max_ids())
 
-    def delete_context(self, context: str) -> Decision[None]:
+    def delete_context(self, context: str) -> WriteDecision[None]:
         name = context.strip(":") or DEFAULT_CONTEXT
         scope = f":{name}:"
         if name == DEFAULT_CONTEXT or any(self._store.subjects(scope)):
             raise context_not_empty(name)
         if name not in self._store.contexts:
             raise RegistryRefusal(404, 40401, f"Context '{name}' not found.")
-        return Decision(None, (self._ids_kept(), context_entry(name, exists=False)))
+        return WriteDecision(None, (self._ids_kept(), context_entry(name, exists=False)))
 
     # -- configs and modes ---------------------------------------------------------------------------------------------
 
-    def set_config(self, subject: str | None, update: Mapping[str, Any]) -> Decision[dict[str, Any]]:
+    def set_config(self, subject: str | None, update: Mapping[str, Any]) -> WriteDecision[dict[str, Any]]:
         scope = self._scope(subject)
         self._check_writable(scope)
         config = dict(self._store.configs.get(scope) or {})
@@ -287,17 +287,17 @@ class Operations:
             else:
                 config[name] = value
         answer = {"compatibility" if name == LEVEL else name: value for name, value in config.items()}
-        return Decision(answer, (config_entry(scope, config),))
+        return WriteDecision(answer, (config_entry(scope, config),))
 
-    def delete_config(self, subject: str | None) -> Decision[dict[str, Any]]:
+    def delete_config(self, subject: str | None) -> WriteDecision[dict[str, Any]]:
         scope = self._scope(subject)
         self._check_writable(scope)
         found = self._scopes.own_config(scope)
         if found is None:
             raise subject_not_found(str(subject))
-        return Decision(found, (config_entry(scope, None),) if scope in self._store.configs else ())
+        return WriteDecision(found, (config_entry(scope, None),) if scope in self._store.configs else ())
 
-    def set_mode(self, subject: str | None, mode: str, *, force: bool = False) -> Decision[str]:
+    def set_mode(self, subject: str | None, mode: str, *, force: bool = False) -> WriteDecision[str]:
         scope = self._scope(subject)
         wanted = mode.upper()
         if wanted not in MODES or (wanted == FORWARD and scope != GLOBAL_SCOPE):
@@ -306,9 +306,9 @@ class Operations:
         entries: list[Entry] = []
         if wanted == IMPORT and self._scopes.mode_of(scope) != IMPORT and not force:
             entries += self._emptied(scope)
-        return Decision(wanted, (*entries, mode_entry(scope, wanted)))
+        return WriteDecision(wanted, (*entries, mode_entry(scope, wanted)))
 
-    def delete_mode(self, subject: str | None, *, recursive: bool = False) -> Decision[str | None]:
+    def delete_mode(self, subject: str | None, *, recursive: bool = False) -> WriteDecision[str | None]:
         scope = self._scope(subject)
         self._check_mode_changes()
         found = self._scopes.own_mode(scope)
@@ -319,7 +319,7 @@ class Operations:
         if recursive and not named.name:
             inside = [one for one in self._store.modes if one is not None and one not in (scope, GLOBAL_SCOPE)]
             doomed += [one for one in inside if context_of(one) == named.context]
-        return Decision(found, tuple(mode_entry(one, None) for one in doomed))
+        return WriteDecision(found, tuple(mode_entry(one, None) for one in doomed))
 
     def _check_mode_changes(self) -> None:
         if not self._mode_changes:

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 from moldau.client.errors import MoldauError, RecordTooLarge, TimedOut
 from moldau.host.event_log import event_logger
-from moldau.registry.operations import MAX_RECORD_BYTES, Decision
+from moldau.registry.operations import MAX_RECORD_BYTES, WriteDecision
 from moldau.registry.records import RecordError
 from moldau.registry.refusals import NotLeader, RegistryRefusal, schema_too_large, store_failed, store_timed_out
 from moldau.registry.registry_group import RegistryGroup
@@ -166,7 +166,7 @@ class TopicRegistry(StoredRegistry):
         """Whether this registry is the only writer, and has applied every write: all of them are its own."""
         return self._claimed == self._group.generation and self.leads
 
-    async def _commit(self, decide: Callable[[], Decision[Answer]]) -> Answer:
+    async def _commit(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         await self._settled()
         if not self.leads:
             return await self._answer_without_write(decide)
@@ -192,7 +192,7 @@ class TopicRegistry(StoredRegistry):
         except TimeoutError:
             raise NotLeader(None) from None
 
-    async def _answer_without_write(self, decide: Callable[[], Decision[Answer]]) -> Answer:
+    async def _answer_without_write(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         """The answer of a registry that does not lead, if nothing has to be written: the schema is registered already,
         or the request is refused. Otherwise NotLeader."""
         if not await self._read_to_end():
@@ -217,7 +217,7 @@ class TopicRegistry(StoredRegistry):
         self._claimed = generation
         log.info("topic claimed", extra={"topic": self._topic.topic, "generation": generation})
 
-    async def _write(self, decision: Decision[Any]) -> bool:
+    async def _write(self, decision: WriteDecision[Any]) -> bool:
         """Whether the records are stored and applied; False: another registry has claimed the topic, nothing is."""
         try:
             await self._topic.write_all(decision.entries, timeout_s=self._settings.write_timeout_s)

@@ -1,4 +1,4 @@
-"""Matching of a schema with the versions of a subject: is it registered already?
+"""Matching of a schema with the versions of a subject, to find one that is registered already.
 
 A schema matches a version if text, references, metadata and rules are equal in their stored form. A schema that is
 sent without metadata or rules also matches a version that took them from the version before it or from the config.

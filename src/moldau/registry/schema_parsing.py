@@ -28,7 +28,7 @@ _Key = tuple[SchemaType, str, tuple[SchemaReference, ...], str, bool]
 
 
 @dataclass(frozen=True)
-class _Parsed:
+class _ParsedText:
     """A parsed schema, with its stored forms on demand."""
 
     schema: ParsedSchema
@@ -47,7 +47,7 @@ class SchemaParsing:
 
     def __init__(self, store: SchemaStore) -> None:
         self._store = store
-        self._parsed: OrderedDict[_Key, _Parsed] = OrderedDict()
+        self._parsed: OrderedDict[_Key, _ParsedText] = OrderedDict()
         self._removals = 0
 
     def parsed(self, schema: Schema, subject: str, *, strict: bool = True) -> ParsedSchema:
@@ -103,7 +103,7 @@ class SchemaParsing:
             self._resolve(stored.schema.references, target, found, seen)
             found[one.name] = stored.schema.text
 
-    def _entry(self, schema: Schema, subject: str, *, strict: bool = True) -> _Parsed:
+    def _entry(self, schema: Schema, subject: str, *, strict: bool = True) -> _ParsedText:
         if self._removals != self._store.removals:
             self._removals = self._store.removals
             self._parsed.clear()
@@ -114,7 +114,7 @@ class SchemaParsing:
             return found
         resolved = self.resolved(schema, subject)
         try:
-            found = _Parsed(parse(schema, resolved, strict=strict), {})
+            found = _ParsedText(parse(schema, resolved, strict=strict), {})
             found.text(False)
         except SchemaError as error:
             raise invalid_schema(f"Invalid schema of type {schema.type}: {error}") from error

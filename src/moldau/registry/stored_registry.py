@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from moldau.registry.config_scopes import READ_WRITE
 from moldau.registry.lookups import Lookups
-from moldau.registry.operations import Decision, Operations
+from moldau.registry.operations import Operations, WriteDecision
 from moldau.registry.records import Entry, RecordError, read_record
 from moldau.registry.registry import ListedSchema, NewSchema
 from moldau.registry.schema_store import SchemaStore
@@ -36,7 +36,7 @@ class StoredRegistry(Lookups, ABC):
         self._operations = Operations(self, mode_changes=rules.mode_changes)
 
     @abstractmethod
-    async def _commit(self, decide: Callable[[], Decision[Answer]]) -> Answer:
+    async def _commit(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         """Decide on the newest state, write the records, and return the answer when they are applied."""
 
     def _apply(self, key: bytes | None, value: bytes | None) -> None:
@@ -98,7 +98,7 @@ class MemoryRegistry(StoredRegistry):
     async def fresh(self) -> None:
         """Every write is visible at once."""
 
-    async def _commit(self, decide: Callable[[], Decision[Answer]]) -> Answer:
+    async def _commit(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         decision = decide()
         for key, value in decision.entries:
             self._append(key, value)

@@ -94,7 +94,7 @@ def test_a_changed_password_is_named_in_the_status_without_being_shown(
         f"INSERT INTO {table} (name) VALUES ('a')",
         f"CREATE USER {user} PASSWORD 'first secret'",
         f"GRANT SELECT ON {table} TO {user}",
-        f"GRANT USAGE ON SCHEMA public TO {user}",  # other tests make this schema anew, without its usual rights
+        f"GRANT USAGE ON SCHEMA public TO {user}",  # other tests replace this schema, and its usual rights are lost
     )
     config: dict[str, Any] = {
         "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from moldau.registry.operations import Decision
+from moldau.registry.operations import WriteDecision
 from moldau.registry.refusals import NotLeader
 from moldau.registry.stored_registry import MemoryRegistry
 from moldau.testing import Registry
@@ -27,7 +27,7 @@ class Follower(MemoryRegistry):
         self.url = url
         self.read = 0
 
-    async def _commit(self, decide: Callable[[], Decision[Answer]]) -> Answer:
+    async def _commit(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         raise NotLeader(self.url)
 
     async def fresh(self) -> None:

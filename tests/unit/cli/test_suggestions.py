@@ -20,7 +20,7 @@ def told(*arguments: str) -> str:
     [
         (
             ["up", "--config", "f"],
-            "these commands have it: moldau broker, moldau connect, moldau topics create and others",
+            "these commands have it: moldau broker, moldau connect, moldau registry and others",
         ),
         (["broker", "--quick"], "No such option: --quick; did you mean moldau demo --quick?"),
         (["broker", "--port", "9092"], "these commands have it: moldau up, moldau zookeeper"),
