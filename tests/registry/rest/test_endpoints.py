@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from moldau.client.errors import MoldauError
+from moldau.registry.rest.endpoints import endpoints
+from moldau.registry.rest.server_info import ServerInfo
 from moldau.registry.stored_registry import MemoryRegistry
 from tests.registry.rest.in_process import V1, InProcess
 
@@ -339,6 +343,16 @@ def test_the_description_has_every_endpoint_and_the_page_shows_it() -> None:
     page = client().get("/docs").text
     assert all(f"<code>{path}</code>" in page for path in description["paths"])
     assert "<script" not in page and "https://" not in page
+
+
+def test_the_guide_has_every_path_and_query_parameter() -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "registry.md").read_text()
+    rows = {row.split("`")[1]: row for row in guide.splitlines() if row.startswith("| `/")}
+    for endpoint in endpoints(MemoryRegistry(), ServerInfo()):
+        operation = endpoint.operation
+        row = rows[re.sub(r"{(\w+)}", lambda found: found[1].upper(), operation.path)]
+        assert f"{operation.method}: " in row
+        assert not [one.name for one in operation.parameters if f"`{one.name}`" not in row]
 
 
 def test_a_name_in_the_page_is_escaped() -> None:
