@@ -6,6 +6,7 @@ element per line ends in a comma, which both respect.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -71,7 +72,9 @@ def literal(value: Any) -> str:
         return f"[{', '.join(literal(one) for one in value)}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{literal(key)}: {literal(one)}" for key, one in value.items()) + "}"
-    return repr(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value).replace("e+", "e")
 
 
 def string_literal(text: str) -> str:
