@@ -17,7 +17,7 @@ from schemathesis.checks import CHECKS
 from moldau.testing import Broker
 from tests.rest.rest_proxy import ServedProxy, served
 
-EXAMPLES = 3
+EXAMPLES = 1
 """Requests for each operation in `make test`."""
 KNOWN_NAMES = {"topic_name": "judged", "broker_id": 1, "partition_id": 0}
 MAX_SHOWN = 1_500
@@ -43,6 +43,7 @@ def test_the_description_is_complete(proxy: ServedProxy) -> None:
     assert "<script" not in page
 
 
+@pytest.mark.timeout(1800)
 def test_every_operation_answers_as_described(judged: ServedProxy, count: Callable[..., int]) -> None:
     schema = schemathesis.openapi.from_url(f"{judged.url}/openapi.json")
     checks = [check for check in CHECKS.get_all() if check.__name__ not in NOT_JUDGED]
@@ -51,10 +52,10 @@ def test_every_operation_answers_as_described(judged: ServedProxy, count: Callab
         operation = result.ok()
         if operation.path.endswith(ENDLESS):
             continue
-        strategy = st.one_of(operation.as_strategy(generation_mode=mode) for mode in GenerationMode.all())
+        strategy = st.one_of(operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
 
         @settings(
-            max_examples=count(EXAMPLES, 50),
+            max_examples=count(EXAMPLES, 20),
             deadline=None,
             database=None,
             derandomize=True,
