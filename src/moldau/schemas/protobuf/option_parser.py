@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from moldau.schemas.protobuf.descriptors import FieldDescriptorProto, UninterpretedOption
 from moldau.schemas.protobuf.number_text import double_text, float_text
-from moldau.schemas.protobuf.token_stream import TokenStream, integer_value
+from moldau.schemas.protobuf.token_stream import MAX_DEPTH, TokenStream, integer_value
 from moldau.schemas.protobuf.tokenizer import ProtoTokenKind
 
 MAX_UINT64: Final = (1 << 64) - 1
@@ -112,6 +112,8 @@ def _aggregate(stream: TokenStream) -> str:
             raise stream.error('the value of an option has no "}" at its end')
         if token.kind is ProtoTokenKind.SYMBOL:
             if token.text in _BRACKETS:
+                if len(open_brackets) >= MAX_DEPTH:
+                    raise stream.error(f"the value of an option has more than {MAX_DEPTH} levels", token)
                 open_brackets.append(_BRACKETS[token.text])
             elif token.text == open_brackets[-1]:
                 open_brackets.pop()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from moldau.schemas.protobuf.descriptors import FieldDescriptorProto, Message, UninterpretedOption
+from moldau.schemas.errors import InvalidSchema
+from moldau.schemas.protobuf.descriptors import DecodeError, FieldDescriptorProto, Message, UninterpretedOption
 from moldau.schemas.protobuf.number_text import double_text, float_text
 from moldau.schemas.protobuf.option_interpreter import option_name
 from moldau.schemas.protobuf.text_values import TextMessage, TextValue, read_text_message
@@ -71,7 +72,11 @@ class OptionPrinter:
     def _interpreted(self, options: Any) -> Iterator[tuple[str, str]]:
         if not options.ByteSize():
             return
-        message = self._class(options.DESCRIPTOR.full_name).FromString(options.SerializeToString())
+        name = options.DESCRIPTOR.full_name
+        try:
+            message = self._class(name).FromString(options.SerializeToString())
+        except DecodeError as error:
+            raise InvalidSchema(f"an options message {name} cannot be read: {error}") from None
         for field, value in message.ListFields():
             name = f"({field.full_name})" if field.is_extension else field.name
             if name == "uninterpreted_option" or (name == "map_entry" and not self._map_entries):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from moldau.schemas.errors import InvalidSchema
 from moldau.schemas.protobuf.descriptors import FieldDescriptorProto, descriptor_pb2
 from moldau.schemas.protobuf.enum_parser import MAX_INT32
 from moldau.schemas.protobuf.message_parser import LABELS, MAX_FIELD_NUMBER, SCALARS, VISIBILITIES
@@ -212,7 +213,10 @@ class _Printer:
             return f"map<{key}, {value}> {field.name} = {field.number}{options};\n"
         label = self._label(field)
         if field.type == _F.TYPE_GROUP:
-            group = next(one for one in around if one.name == field.type_name.rpartition(".")[2])
+            name = field.type_name.rpartition(".")[2]
+            group = next((one for one in around if one.name == name), None)
+            if group is None:
+                raise InvalidSchema(f'the group "{field.name}" has no message "{name}" beside it')
             return f"{label}group {group.name} = {field.number}{options} {self._body(group)}"
         return f"{label}{_type_name(field)} {field.name} = {field.number}{options};\n"
 

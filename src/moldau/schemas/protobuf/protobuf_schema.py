@@ -57,8 +57,7 @@ class ProtobufSchema:
 
     @cached_property
     def _canonical(self) -> str:
-        files = self._files
-        return print_file(files.parsed, pool_classes(self._pool), map_entries=files.from_descriptor)
+        return print_file(self._files.parsed, pool_classes(self._pool), normalize=False)
 
     @cached_property
     def _normalized(self) -> str:

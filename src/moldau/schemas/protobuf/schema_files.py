@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from moldau.schemas.errors import InvalidSchema
 from moldau.schemas.protobuf.descriptors import DecodeError, FileDescriptorProto
 from moldau.schemas.protobuf.file_parser import parse_file
 from moldau.schemas.protobuf.linker import link
+from moldau.schemas.protobuf.option_interpreter import build_pool, pool_classes
+from moldau.schemas.protobuf.printer import print_file
 from moldau.schemas.protobuf.well_known_files import well_known_file
 
 MAX_FILES: Final = 1000
@@ -23,8 +25,6 @@ ROOT_NAME: Final = "schema.proto"
 class SchemaFiles:
     parsed: Any
     """The file of the schema as written: the FileDescriptorProto before it is linked."""
-    from_descriptor: bool
-    """True if the schema was not a text, but a descriptor in base64."""
     linked: Any
     imports: dict[str, Any]
     """The linked files that it imports, also indirectly, by path, each one after its own imports."""
@@ -34,50 +34,72 @@ def schema_files(text: str, resolved: Mapping[str, str]) -> SchemaFiles:
     name = ROOT_NAME
     while name in resolved:
         name = "_" + name
-    parsed, from_descriptor = _read(text, name)
+    source = _read(text, name)
     imports: dict[str, Any] = {}
-    _link_imports(parsed, resolved, imports, (name,))
-    return SchemaFiles(parsed, from_descriptor, link(parsed, imports), imports)
+    _link_imports(source.file, resolved, imports, (name,))
+    parsed = source.parsed(imports)
+    return SchemaFiles(parsed, link(parsed, imports), imports)
 
 
-def _link_imports(parsed: Any, resolved: Mapping[str, str], imports: dict[str, Any], path: tuple[str, ...]) -> None:
-    for name in [*parsed.dependency, *parsed.option_dependency]:
+def _link_imports(file: Any, resolved: Mapping[str, str], imports: dict[str, Any], path: tuple[str, ...]) -> None:
+    for name in [*file.dependency, *file.option_dependency]:
         if name in path:
             raise InvalidSchema(f"files import each other: {' → '.join((*path, name))}")
-        if name in imports:
-            continue
-        if len(imports) + len(path) > MAX_FILES:
-            raise InvalidSchema(f"the schema imports more than {MAX_FILES} files")
-        given = resolved.get(name)
-        known = well_known_file(name) if given is None else None
-        if given is None and known is None:
+        if name not in imports:
+            if len(imports) + len(path) > MAX_FILES:
+                raise InvalidSchema(f"the schema imports more than {MAX_FILES} files")
+            _link_import(name, resolved, imports, path)
+
+
+def _link_import(name: str, resolved: Mapping[str, str], imports: dict[str, Any], path: tuple[str, ...]) -> None:
+    text = resolved.get(name)
+    if text is None:
+        known = well_known_file(name)
+        if known is None:
             raise InvalidSchema(f'the import "{name}" is not among the references, and not a well-known file')
-        imported = known if given is None else _read_reference(given, name)
-        _link_imports(imported, resolved, imports, (*path, name))
-        try:
-            imports[name] = link(imported, imports) if known is None else known
-        except InvalidSchema as error:
-            raise InvalidSchema(f'"{name}": {error}') from None
+        _link_imports(known, resolved, imports, (*path, name))
+        imports[name] = known
+        return
+    source = _named(name, lambda: _read(text, name))
+    _link_imports(source.file, resolved, imports, (*path, name))
+    imports[name] = _named(name, lambda: link(source.parsed(imports), imports))
 
 
-def _read_reference(text: str, name: str) -> Any:
+def _named(name: str, read: Callable[[], Any]) -> Any:
+    """What `read` returns; an error in it names the import."""
     try:
-        return _read(text, name)[0]
+        return read()
     except InvalidSchema as error:
         raise InvalidSchema(f'"{name}": {error}') from None
 
 
-def _read(text: str, name: str) -> tuple[Any, bool]:
+@dataclass(frozen=True)
+class _Source:
+    """A file as it was given: parsed from a text, or a descriptor."""
+
+    file: Any
+    is_descriptor: bool
+
+    def parsed(self, imports: Mapping[str, Any]) -> Any:
+        """The file as its text has it. A descriptor is printed and read again, so that it obeys all rules of texts."""
+        if not self.is_descriptor:
+            return self.file
+        pool = build_pool([*imports.values(), self.file])
+        return parse_file(print_file(self.file, pool_classes(pool), map_entries=True), self.file.name)
+
+
+def _read(text: str, name: str) -> _Source:
     """A text, or a serialized FileDescriptorProto in base64: no text of the one form is a text of the other."""
     try:
-        return parse_file(text, name), False
+        return _Source(parse_file(text, name), is_descriptor=False)
     except InvalidSchema:
-        serialized = _decoded(text)
-        if serialized is None:
+        file = _decoded(text)
+        if file is None:
             raise
-    serialized.name = name
-    serialized.ClearField("source_code_info")
-    return serialized, True
+    _check_strings(file)
+    file.name = name
+    file.ClearField("source_code_info")
+    return _Source(file, is_descriptor=True)
 
 
 def _decoded(text: str) -> Any:
@@ -88,3 +110,13 @@ def _decoded(text: str) -> Any:
         return None
     # Many short words are base64 of bytes that are unknown fields, or of nothing.
     return file if data and (file.HasField("name") or len(file.message_type) or len(file.enum_type)) else None
+
+
+def _check_strings(message: Any) -> None:
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        if field.message_type is not None:
+            for one in values:
+                _check_strings(one)
+        elif field.type == field.TYPE_STRING and not all(isinstance(one, str) for one in values):
+            raise InvalidSchema(f'the descriptor has a "{field.name}" that is not UTF-8')
