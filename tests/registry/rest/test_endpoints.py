@@ -145,10 +145,15 @@ def test_a_subject_with_a_slash_is_one_part_of_the_path() -> None:
         ('{"schema": "\\"string\\"", "version": 4294967296}', (422, 42201)),
         ('{"schema": "\\"string\\"", "version": true}', (422, 42201)),
         ("{}", (422, 42201)),
+        (b"\xff\xfe", (400, 400)),
+        ('{"schema": "\\"string\\"", "metadata": {"properties": {"a": NaN}}}', (400, 400)),
+        ('{"schema": "\\"string\\"", "metadata": {"properties": {"a": "\\ud800"}}}', (422, 42201)),
+        ('{"schema": "{\\"type\\": \\"string\\", \\"doc\\": \\"\\\\ud800\\"}"}', (422, 42201)),
+        ('{"schema": "{\\"type\\": \\"string\\", \\"doc\\": \\"\\ud800\\"}"}', (422, 42201)),
         ('{"schema": ""}', (422, 42201)),
     ],
 )
-def test_a_body_that_is_no_schema_is_refused_and_changes_nothing(body: str, expected: tuple[int, int]) -> None:
+def test_a_body_that_is_no_schema_is_refused_and_changes_nothing(body: str | bytes, expected: tuple[int, int]) -> None:
     asked = client()
     assert error(asked.post("/subjects/a/versions", content=body)) == expected
     assert asked.get("/subjects?deleted=true").json() == []

@@ -61,6 +61,9 @@ class RegistryApi:
             reply = _error(error.status, error.code, str(error))
         except HttpError as error:
             reply = _error(error.status, error.status, error.message)
+        except UnicodeEncodeError:
+            # JSON can escape half of a surrogate pair, also in the text of a schema; records are UTF-8.
+            reply = _error(422, 42201, "the text has half of a surrogate pair (\\ud800 to \\udfff): it is not Unicode")
         except MoldauError as error:
             log.error("request failed", extra={"path": scope["path"], "reason": str(error)})
             reply = _error(500, 50001, str(error))

@@ -84,13 +84,18 @@ class ApiCall:
         if not self.body.strip():
             raise ApiError(422, 422, "the body is empty; a JSON object is needed")
         try:
-            found = json.loads(self.body)
+            found = json.loads(self.body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise ApiError(400, 400, f"the body is not JSON: {reason}") from None
         if not isinstance(found, dict):
             raise ApiError(422, 422, "the body must be a JSON object")
         return found
+
+
+def _refuse_constant(name: str) -> None:
+    """Python reads NaN and Infinity, which are no JSON: other clients could not read them back."""
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def integer(text: str) -> int:
