@@ -68,7 +68,8 @@ def compared(reader: AvroSchema, writer: AvroSchema, answer: dict[str, Any]) -> 
     ours = reader.incompatibilities(writer)
     if "exception" in answer:
         assert "matches multiple fields" in answer["exception"]
-        assert ours
+        # Java gives up also if the field is in a branch of a union, and another branch can read the data.
+        assert ours or any(f'"{place}":[' in reader.canonical() for place in ("type", "items", "values"))
         return {"ambiguous"}
     theirs = answer["incompatibilities"]
     assert [one.kind for one in ours] == [kind for kind, _ in theirs], (reader.canonical(), writer.canonical(), ours)

@@ -373,3 +373,11 @@ def test_levels_choose_versions_and_direction(level: str, allowed: bool) -> None
     ]
     first, second, third = (parse(Schema(json.dumps(text)), {}) for text in texts)
     assert (incompatibilities(third, [first, second], CompatibilityLevel(level)) == []) == allowed
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("default", [1.7976931348623157e308, 10**400, -(10**400), 5e-324, 3.4028235e38, "NaN"])
+def test_the_normalized_text_of_extreme_numbers_is_a_schema(kind: str, default: Any) -> None:
+    one = schema(record(field("x", kind, default=default), field("y", {"type": "array", "items": kind}, default=[1])))
+    assert AvroSchema(one.normalized()).normalized() == one.normalized()
+    assert '"default":[1.0]' in one.normalized()

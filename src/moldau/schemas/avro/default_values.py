@@ -5,7 +5,6 @@ A union takes the default of any of its branches, as the specification of Avro 1
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any, Final
 
@@ -73,9 +72,11 @@ def normalized_default(value: Any, avro: AvroType) -> Any:
     """The same value in one form: numbers as the type has them, members of maps and records sorted."""
     match avro:
         case Primitive(kind="double") if isinstance(value, int) and not isinstance(value, bool):
-            return _as_float(value)
+            number = _as_float(value)
+            return value if number is None else number
         case Primitive(kind="float") if isinstance(value, int | float) and not isinstance(value, bool):
-            return _single(_as_float(value))
+            number = _as_float(value)
+            return value if number is None else _single(number)
         case ArrayType() if isinstance(value, list):
             return [normalized_default(item, avro.items) for item in value]
         case MapType() if isinstance(value, dict):
@@ -101,21 +102,22 @@ def sorted_members(value: Any) -> Any:
 
 
 def _single(number: float) -> float:
-    """The number with the fewest digits that is the same number in single precision."""
+    """The number with the fewest digits that is the same number in single precision; itself if it is too large."""
     wanted = _single_bytes(number)
     shorter = (float(f"{number:.{digits}g}") for digits in range(1, 10))
-    return next((short for short in shorter if _single_bytes(short) == wanted), number)
+    return number if wanted is None else next((short for short in shorter if _single_bytes(short) == wanted), number)
 
 
-def _single_bytes(number: float) -> bytes:
+def _single_bytes(number: float) -> bytes | None:
     try:
         return struct.pack(">f", number)
     except OverflowError:
-        return struct.pack(">f", math.copysign(math.inf, number))
+        return None
 
 
-def _as_float(number: float) -> float:
+def _as_float(number: float) -> float | None:
+    """The number as a float; None for an int that is too large for one."""
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return None
