@@ -121,7 +121,7 @@ def _scalar(field: Any) -> Any:
 def test_what_the_rules_allow_loses_no_data(count: Callable[[int, int], int], seed: int) -> None:
     choose = random.Random(seed)
     allowed = 0
-    for _ in range(count(400, 20_000)):
+    for _ in range(count(200, 20_000)):
         fields = random_fields(choose)
         writer, reader = schema(fields), schema(changed(choose, fields))
         if reader.incompatibilities(writer):
