@@ -145,5 +145,6 @@ def _registered(port: int, subjects: int) -> list[float]:
             answer.read()
         return (time.perf_counter() - began) * 1_000
 
+    register(0)  # waits for the election of the leader, which the broker delays for a new group
     with ThreadPoolExecutor(WRITERS) as threads:
         return list(threads.map(register, range(subjects)))
