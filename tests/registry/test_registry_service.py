@@ -14,6 +14,7 @@ from moldau.aio import Producer
 from moldau.registry import registry_service
 from moldau.registry.refusals import NotLeader, RegistryRefusal
 from moldau.registry.registry import NewSchema
+from moldau.registry.registry_metrics import RegistryMetrics
 from moldau.registry.registry_service import ServiceSettings, TopicRegistry
 from moldau.service.http_settings import HttpAddress
 from moldau.testing import Broker
@@ -136,6 +137,9 @@ def test_concurrent_writes_have_ids_of_their_own(bootstrap: str, new_name: Names
             work = [registry.register(f"s{number % 5}", NewSchema(text_of(number)), force=True) for number in range(20)]
             work += [registry.register("same", NewSchema(text_of(99))) for _ in range(5)]
             found = [one.registered for one in await asyncio.gather(*work)]
+            page = "".join(str(one) for one in RegistryMetrics(registry).collect())
+            assert "name='moldau_registry_leads', labels={}, value=True" in page
+            assert "name='moldau_registry_max_id', labels={'context': '.'}, value=21" in page
             assert sorted(one.id for one in found[:20]) == [one for one in range(1, 22) if one != found[-1].id]
             assert len({(one.id, one.version) for one in found[20:]}) == 1
 

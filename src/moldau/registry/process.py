@@ -13,6 +13,7 @@ from typing import Final
 
 from moldau.aio import Admin
 from moldau.host.event_log import event_logger
+from moldau.registry.registry_metrics import RegistryMetrics
 from moldau.registry.registry_service import TopicRegistry
 from moldau.registry.rest.app import registry_app
 from moldau.registry.rest.server_info import ServerInfo
@@ -48,6 +49,7 @@ class RegistryProcess:
         # A leader that is frozen does not answer at all: its successor is there long before the usual time-out.
         forwarder = Forwarder(settings.http.tls, timeout_s=service.write_timeout_s + FORWARD_MARGIN_S)
         registry = TopicRegistry(service)
+        self._metrics.registry.register(RegistryMetrics(registry))
         try:
             if await _unless(stop, self._start(server, registry, forwarder)):
                 ready(server.addresses)

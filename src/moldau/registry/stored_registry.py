@@ -35,6 +35,11 @@ class StoredRegistry(Lookups, ABC):
         super().__init__(SchemaStore(), rules.level, rules.mode)
         self._operations = Operations(self, mode_changes=rules.mode_changes)
 
+    @property
+    @abstractmethod
+    def leads(self) -> bool:
+        """Whether this process carries out writes."""
+
     @abstractmethod
     async def _commit(self, decide: Callable[[], WriteDecision[Answer]]) -> Answer:
         """Decide on the newest state, write the records, and return the answer when they are applied."""

@@ -9,6 +9,7 @@
 | `moldau_faults` | test | the broker's `faults`; all of them end with the test |
 | `moldau_own_broker` | test | a broker for this test only: for tests that move time, restart or crash it |
 | `moldau_cluster` | test | a `Cluster` of three brokers for this test only: for tests of failover |
+| `moldau_registry` | test | an empty schema `Registry` for this test only, without a broker |
 
 `@pytest.mark.moldau_topic(partitions=3, configs={"cleanup.policy": "compact"})` configures `moldau_topic`.
 `@pytest.mark.moldau_cluster(5)` sets the number of brokers of `moldau_cluster`, and takes all other arguments of a
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from moldau.testing import Broker, Cluster, Faults
+    from moldau.testing import Broker, Cluster, Faults, Registry
 
 MAX_NAME = 80
 """Maximum length of the test's name in a topic name. A topic name may have 249 characters."""
@@ -91,6 +92,15 @@ def moldau_cluster(moldau_settings: Mapping[str, str], request: pytest.FixtureRe
     settings = args.pop(0) if args else named.pop("settings", {})
     with Cluster(brokers, {**moldau_settings, **settings}, *args, **named) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def moldau_registry() -> Iterator[Registry]:
+    """An empty schema registry for one test. It needs no broker."""
+    from moldau.testing import Registry
+
+    with Registry() as registry:
+        yield registry
 
 
 @pytest.fixture
