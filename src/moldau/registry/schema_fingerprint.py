@@ -7,12 +7,14 @@ stored (canonical) text and the stored form of metadata and rules.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
-from typing import Any
-from uuid import UUID
+from typing import Any, Final
 
 from moldau.registry.schema_metadata import RULE_LISTS
 from moldau.schemas.schema import Schema
+
+_GUID: Final = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
 def fingerprint(schema: Schema) -> bytes:
@@ -29,15 +31,13 @@ def fingerprint(schema: Schema) -> bytes:
 
 
 def guid_of(found: bytes) -> str:
-    return str(UUID(bytes=found))
+    text = found.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def fingerprint_of_guid(guid: str) -> bytes | None:
     """The fingerprint that the text names; None if it is no UUID."""
-    try:
-        return UUID(guid).bytes
-    except ValueError:
-        return None
+    return bytes.fromhex(guid.replace("-", "")) if _GUID.fullmatch(guid) else None
 
 
 def _metadata_bytes(metadata: Mapping[str, Any]) -> bytes:
