@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.schema_formats import DataFormat, Formats, schema_text
+from moldau.client.errors import ConfigurationError
 from moldau.testing import Registry
 from tests.cli.processes import done, run
 
@@ -51,6 +52,42 @@ def test_lines_go_through_avro_and_come_back(bootstrap: str, topic: str, registr
     # The latest schema counts now, and the records as `consume` prints them are read again.
     done(bootstrap, "produce", topic, *formats, "--key-format", "avro", "--format", "json", given=whole)
     assert len(done(bootstrap, "consume", topic, *read).splitlines()) == 4
+
+
+TEXTS = {
+    DataFormat.AVRO: ORDER,
+    DataFormat.JSON_SCHEMA: '{"type": "object", "properties": {"id": {"type": "integer"}}}',
+    DataFormat.PROTOBUF: 'syntax = "proto3"; message Other {} message Order { int32 id = 1; string note = 2; }',
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_every_format_goes_there_and_back(registry: Registry, kind: DataFormat) -> None:
+    settings = {"bootstrap.servers": "127.0.0.1:1", "schema.registry.url": registry.url}
+    message = "Order" if kind is DataFormat.PROTOBUF else None
+    value = LINES[1] if kind is DataFormat.AVRO else {"id": 2, "note": "schön"}
+    writing = Formats(kind, schema=TEXTS[kind], message=message).checked().serializers(settings)["value.serializer"]
+    data = writing.serialize("orders", json.dumps(value).encode())
+    reading = Formats(kind).deserializers(settings)["value.deserializer"]
+    assert json.loads(reading.deserialize("orders", data)) == value
+    assert writing.serialize("orders", None) is None and writing.serialize("orders", b"null") is None
+    for wrong in (b"{", b'{"id": "two"}', b"[]"):
+        with pytest.raises(ValueError, match=r"JSON|topic 'orders'"):
+            writing.serialize("orders", wrong)
+
+
+def test_wrong_settings_are_errors_of_the_option(registry: Registry) -> None:
+    wrong = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "schema.registry.url": registry.url,
+        "value.subject.name.strategy": "alphabet",
+    }
+    with pytest.raises(ConfigurationError, match="--value-format: subject name strategy 'alphabet'"):
+        Formats(DataFormat.AVRO).serializers(wrong)
+    with pytest.raises(ConfigurationError, match="--value-format: subject name strategy 'alphabet'"):
+        Formats(DataFormat.AVRO).deserializers(wrong)
+    with pytest.raises(ConfigurationError, match=r"--key-format: schema\.registry\.url"):
+        Formats(key=DataFormat.AVRO, registry="nowhere").serializers({"bootstrap.servers": "127.0.0.1:1"})
 
 
 def test_a_line_that_does_not_fit_is_named(bootstrap: str, topic: str, registry: Registry) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from moldau.cli.registry_options import DEFAULT_URL
+
 if TYPE_CHECKING:
     from moldau.schemas import RegistryClient
 
-DEFAULT_REGISTRY: Final = "http://127.0.0.1:8081"
-REGISTRY_VARIABLE: Final = "MOLDAU_REGISTRY"
+REGISTRY_VARIABLE: Final = "MOLDAU_REGISTRY_URL"
 URL_SETTING: Final = "schema.registry.url"
 
 
@@ -55,7 +56,7 @@ RegistryOption = Annotated[
         "--registry",
         envvar=REGISTRY_VARIABLE,
         metavar="URL",
-        help=f"The schema registry ({DEFAULT_REGISTRY} by default).",
+        help=f"The schema registry ({DEFAULT_URL} by default).",
     ),
 ]
 
@@ -143,7 +144,7 @@ def _registry(settings: dict[str, Any], url: str | None) -> RegistryClient:
     given = {setting.name: settings[setting.name] for setting in REGISTRY if setting.name in settings}
     if url is not None:
         given[URL_SETTING] = url
-    given.setdefault(URL_SETTING, DEFAULT_REGISTRY)
+    given.setdefault(URL_SETTING, DEFAULT_URL)
     return RegistryClient(given)
 
 

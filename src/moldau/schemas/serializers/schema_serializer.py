@@ -66,7 +66,7 @@ class SchemaSerializer(ABC):
         `registry` is a client, the registry's URL, or the settings of a client. `auto_register` registers the schema;
         otherwise it must be registered. `use_latest` writes with the latest version of the subject, which must be able
         to read what the own schema writes, unless `latest_strict` is False. `use_id` writes with the schema of an id.
-        `to_dict` converts values first; dataclasses need no such function.
+        `to_dict` converts values first; dataclasses and objects with a method `to_dict` need no such function.
         """
         self._registry = registry if isinstance(registry, RegistryClient) else RegistryClient(registry)
         self._schema = None if schema is None else self._own_schema(schema, tuple(references))
@@ -139,6 +139,8 @@ class SchemaSerializer(ABC):
     def _plain(self, data: Any) -> Any:
         if self._to_dict is not None:
             return self._to_dict(data)
+        if not isinstance(data, dict) and callable(own := getattr(data, "to_dict", None)):
+            return own()
         if is_dataclass(data) and not isinstance(data, type):
             return asdict(data)
         return data
