@@ -312,3 +312,10 @@ def test_custom_options_are_kept_in_both_forms() -> None:
     extension = schema.file_descriptor.pool.FindExtensionByName("confluent.field_meta")
     known = message_factory.GetMessageClass(extension.containing_type).FromString(options.SerializeToString())
     assert list(known.Extensions[extension].tags) == ["PII", "x"]
+
+
+def test_several_values_in_brackets_are_read_as_confluent_stores_them() -> None:
+    start = 'syntax = "proto2"; import "google/protobuf/descriptor.proto"; '
+    start += "extend google.protobuf.FieldOptions { repeated string tag = 50001; } message M { optional int32 a = 1 "
+    listed, repeated = '[(tag) = ["x", "y"]]; }', '[(tag) = "x", (tag) = "y"]; }'
+    assert ProtobufSchema(start + listed).canonical() == ProtobufSchema(start + repeated).canonical()

@@ -60,7 +60,16 @@ def _assignment(stream: TokenStream, options: Any) -> None:
     while stream.accept("."):
         _name_part(stream, option)
     stream.expect("=")
+    if not stream.accept("["):
+        _value(stream, option)
+        return
+    # Several values in brackets, one after the other. protoc does not know it; Confluent's registry stores such texts.
     _value(stream, option)
+    while stream.accept(","):
+        other = options.uninterpreted_option.add()
+        other.name.extend(option.name)
+        _value(stream, other)
+    stream.expect("]")
 
 
 def _name_part(stream: TokenStream, option: UninterpretedOption) -> None:
