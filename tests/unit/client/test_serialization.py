@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from moldau.client.errors import ConfigurationError
-from moldau.client.serialization import deserializer_of, serializer_of
+from moldau.client.serialization import deserializer_of, serializer_of, takes_headers
 
 AN_ID = UUID("123e4567-e89b-12d3-a456-426614174000")
 
@@ -64,6 +64,42 @@ class Named:
 
     def deserialize(self, topic: str, data: bytes) -> str:
         return f"{topic}:{bytes(data).decode()}"
+
+
+class Signed:
+    """An object that reads and writes headers, and has another form for keys."""
+
+    def __init__(self, part: str = "value") -> None:
+        self.part = part
+
+    def for_keys(self) -> Signed:
+        return Signed("key")
+
+    def serialize(self, topic: str, data: str, headers: list[tuple[str, bytes]]) -> bytes:
+        headers.append((self.part, b"signed"))
+        return data.encode()
+
+    def deserialize(self, topic: str, data: bytes, headers: list[tuple[str, bytes]] | None = None) -> str:
+        return f"{self.part} {headers}"
+
+
+def test_headers_are_for_those_who_ask_for_them() -> None:
+    signed = serializer_of("value.serializer", Signed())
+    assert takes_headers(signed) and takes_headers(deserializer_of("value.deserializer", Signed))
+    for given in ("str", "json", "int", Named(), lambda value: value):
+        assert not takes_headers(serializer_of("value.serializer", given))
+    assert not takes_headers(None)
+
+
+def test_an_object_is_asked_for_its_form_for_keys() -> None:
+    headers: list[tuple[str, bytes]] = []
+    for part in ("key", "value"):
+        serialize = serializer_of(f"{part}.serializer", Signed())
+        deserialize = deserializer_of(f"{part}.deserializer", Signed())
+        assert serialize is not None and deserialize is not None
+        serialize("t", "a", headers)
+        assert deserialize("t", b"", None) == f"{part} None"
+    assert headers == [("key", b"signed"), ("value", b"signed")]
 
 
 @pytest.mark.parametrize("given", [Named, Named()])
