@@ -18,6 +18,7 @@ NUMBERS = (0, 1, 2, 5, 19000, 1 << 29, -1, (1 << 31) - 1)
 NAMES = ("", ".", "a.b", ".shop.orders.Order", "x y", "key", "string")
 
 
+@pytest.mark.timeout(1800)
 def test_a_damaged_descriptor_is_refused_or_means_what_its_text_means(
     count: Callable[[int, int], int], seed: int
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from moldau.schemas.protobuf.protobuf_schema import ProtobufSchema
@@ -118,6 +119,7 @@ def _scalar(field: Any) -> Any:
     return {field.CPPTYPE_STRING: "text", field.CPPTYPE_BOOL: True}.get(field.cpp_type, 1)
 
 
+@pytest.mark.timeout(1800)
 def test_what_the_rules_allow_loses_no_data(count: Callable[[int, int], int], seed: int) -> None:
     choose = random.Random(seed)
     allowed = 0

@@ -43,6 +43,7 @@ def test_descriptors_of_googles_own_files_equal_those_of_protoc(tmp_path: Path, 
     assert assert_same(tmp_path, path.read_text())
 
 
+@pytest.mark.timeout(1800)
 def test_changed_texts_are_taken_or_refused_as_by_protoc(
     tmp_path: Path, count: Callable[[int, int], int], seed: int
 ) -> None:
