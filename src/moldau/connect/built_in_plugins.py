@@ -124,6 +124,7 @@ _SINKS: Final[tuple[BuiltIn, ...]] = (
 )
 
 _CONVERTER_CLASSES: Final = {
+    "io.confluent.connect.avro.AvroConverter": "avro_converter:AvroConverter",
     "org.apache.kafka.connect.converters.BooleanConverter": "number_converters:BooleanConverter",
     "org.apache.kafka.connect.converters.ByteArrayConverter": "text_converters:ByteArrayConverter",
     "org.apache.kafka.connect.converters.DoubleConverter": "number_converters:DoubleConverter",

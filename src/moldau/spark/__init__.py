@@ -18,6 +18,7 @@ from moldau.spark.progress import lag
 from moldau.spark.sessions import session
 
 if TYPE_CHECKING:
+    from moldau.spark.avro_frames import to_moldau
     from moldau.spark.deduplication import deduplicate
     from moldau.spark.key_state import KeyedProcessor, KeyState, keyed_state
     from moldau.spark.progress_view import show_progress
@@ -35,6 +36,7 @@ __all__ = [
     "lag",
     "session",
     "show_progress",
+    "to_moldau",
     "to_topic",
     "upsert_batch",
     "write_updates",
@@ -48,6 +50,7 @@ _LOADED_ON_USE = {
     "from_topic": "topic_frames",
     "keyed_state": "key_state",
     "show_progress": "progress_view",
+    "to_moldau": "avro_frames",
     "to_topic": "topic_frames",
     "upsert_batch": "upserts",
     "write_updates": "updates",

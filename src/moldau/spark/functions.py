@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
+
+    from moldau.schemas.registry_client import RegistryClient
 
 
 def from_moldau(
@@ -16,6 +18,9 @@ def from_moldau(
     *,
     key: DataType | str | None = None,
     options: Mapping[str, str] | None = None,
+    registry: RegistryClient | str | Mapping[str, Any] | None = None,
+    subject: str | None = None,
+    key_subject: str | None = None,
 ) -> DataFrame:
     """Return the frame with `key` and `value` decoded, and all other columns unchanged.
 
@@ -25,7 +30,20 @@ def from_moldau(
 
         orders = from_moldau(spark.readStream.format("moldau")...load(), "id LONG, amount DOUBLE")
         orders.select("timestamp", "value.*")
+
+    With a registry they are Avro: `schema` and `key` are then Avro schemas, or `subject` and `key_subject` name
+    subjects whose latest versions are taken. The columns do not change while a query runs; records of other versions
+    are resolved to them. A value that cannot be read ends the query, unless `options={"mode": "PERMISSIVE"}`: then it
+    is null. A column without schema and subject stays as it is.
+
+        orders = from_moldau(frame, registry="http://127.0.0.1:8081", subject="orders-value")
     """
+    if registry is not None:
+        from moldau.spark.avro_frames import FAILFAST, decoded_frame
+
+        schemas: dict[str, Any] = {"key": key, "value": schema}
+        subjects = {"key": key_subject, "value": subject}
+        return decoded_frame(frame, registry, schemas, subjects, dict(options or {}).get("mode", FAILFAST))
     decoded = {}
     for name, wanted in (("key", key), ("value", schema)):
         if name in frame.columns:

@@ -19,7 +19,7 @@ from moldau.schemas.avro.avro_schema import AvroSchema
 from moldau.schemas.avro_columns.columns import ColumnDecoder, ColumnEncoder
 from moldau.schemas.errors import RegistryError, SchemaError
 from moldau.schemas.registry_client import RegistryClient
-from moldau.schemas.schema import Schema, SchemaType
+from moldau.schemas.schema import RegisteredSchema, Schema, SchemaType
 from moldau.schemas.serializers.subject_names import SubjectName, subject_name_strategy
 from moldau.schemas.wire_format import PREFIX, prefix, split
 
@@ -171,13 +171,20 @@ class AvroColumns:
 
         Raises SchemaError if the columns do not fit the schema, RegistryError if it cannot be registered or found.
         """
-        if self._schema is None:
-            found = self.registry.latest(self._subject_name(topic, self._is_key, None))
-        else:
-            subject = self._subject_name(topic, self._is_key, self._parsed(self._schema).name)
-            ask = self.registry.register if self._auto_register else self.registry.lookup
-            found = ask(subject, self._schema, normalize=self._normalize)
+        found = self._registered(topic)
         return ColumnEncoder(self._parsed(found.schema).root).encode(array, prefix=prefix(found.id))
+
+    def written_type(self, topic: str) -> pa.DataType:
+        """The type of columns that are encoded for a topic without a cast."""
+        return ColumnEncoder(self._parsed(self._registered(topic).schema).root).type
+
+    def _registered(self, topic: str) -> RegisteredSchema:
+        """The schema of a topic's data, with its id: the given one, which is registered, or the subject's latest."""
+        if self._schema is None:
+            return self.registry.latest(self._subject_name(topic, self._is_key, None))
+        subject = self._subject_name(topic, self._is_key, self._parsed(self._schema).name)
+        ask = self.registry.register if self._auto_register else self.registry.lookup
+        return ask(subject, self._schema, normalize=self._normalize)
 
 
 def _prefixes(values: Any) -> list[tuple[bytes, Any]]:
