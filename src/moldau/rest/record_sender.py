@@ -6,10 +6,11 @@ stop those after it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ from moldau.rest.sessions import BrokerSession
 from moldau.schemas.errors import SchemaError
 
 MAX_HEADERS: Final = 1_000
+RECORDS_PER_TURN: Final = 200
+"""Records that are handled before other requests have a turn: some milliseconds."""
 _PLAIN: Final = {"BINARY": "BINARY", "JSON": "JSON", "STRING": "STRING"}
 
 
@@ -122,6 +125,22 @@ class RecordSender:
             self._topic, part, None if kind is None else RecordFormat(kind), given
         )
         return data, None if data is None else (found, len(data))
+
+    async def send_all(self, records: Iterable[Any]) -> AsyncIterator[SentRecord | ProxyError]:
+        """Send records, and give other requests a turn now and then."""
+        for number, record in enumerate(records, 1):
+            yield await self.send(record)
+            if not number % RECORDS_PER_TURN:
+                await asyncio.sleep(0)
+
+    async def answers(self, sent: Sequence[SentRecord | ProxyError]) -> list[str]:
+        """The answers to several records, in their order."""
+        lines = []
+        for number, one in enumerate(sent, 1):
+            lines.append(await self.answer(one))
+            if not number % RECORDS_PER_TURN:
+                await asyncio.sleep(0)
+        return lines
 
     async def answer(self, sent: SentRecord | ProxyError) -> str:
         """The line of JSON that answers a record, when the brokers have it."""

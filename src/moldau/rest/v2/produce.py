@@ -5,13 +5,22 @@ The answer has an offset or an error for each record, in their order. With a sch
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from moldau.client.errors import MoldauError
 from moldau.client.producer.engine import RecordFuture
-from moldau.rest.endpoints import INT32, ProxyCall, ProxyEndpoint, array, check_type
-from moldau.rest.errors import KEY_SCHEMA_MISSING, VALUE_SCHEMA_MISSING, ProxyError, rest_error, unprocessable
+from moldau.rest.endpoints import INT32, MAX_INT32, ProxyCall, ProxyEndpoint, array, check_type, record
+from moldau.rest.errors import (
+    KEY_SCHEMA_MISSING,
+    VALUE_SCHEMA_MISSING,
+    ProxyError,
+    bad_request,
+    rest_error,
+    unprocessable,
+)
 from moldau.rest.record_formats import RecordFormat, plain_bytes
+from moldau.rest.record_sender import RECORDS_PER_TURN
 from moldau.rest.schema_formats import SchemaFormats
 from moldau.rest.v2.media_types import RECORD_TYPES, V2
 from moldau.schemas.errors import SchemaError
@@ -22,17 +31,15 @@ MAX_RECORDS: Final = 100_000
 
 TEXT_OR_NULL = {"type": ["string", "null"]}
 ID_OR_NULL = {**INT32, "type": ["integer", "null"]}
-RECORDS = {
-    "type": "object",
-    "properties": {
-        "records": array({"type": "object", "properties": {"partition": ID_OR_NULL}}, minItems=1, maxItems=MAX_RECORDS),
-        "key_schema": TEXT_OR_NULL,
-        "key_schema_id": ID_OR_NULL,
-        "value_schema": TEXT_OR_NULL,
-        "value_schema_id": ID_OR_NULL,
-    },
-    "required": ["records"],
+SCHEMAS = {
+    "key_schema": TEXT_OR_NULL,
+    "key_schema_id": ID_OR_NULL,
+    "value_schema": TEXT_OR_NULL,
+    "value_schema_id": ID_OR_NULL,
 }
+RECORD = {"type": "object", "properties": {"partition": ID_OR_NULL}}
+RECORDS = record({"records": array(RECORD, minItems=1, maxItems=MAX_RECORDS)}, **SCHEMAS)
+CHECK = record({"records": array({}, minItems=1, maxItems=MAX_RECORDS)}, **SCHEMAS)
 
 
 class ProduceV2:
@@ -50,17 +57,20 @@ class ProduceV2:
     async def _produce(self, call: ProxyCall, partition: int | None) -> Any:
         kind = RECORD_TYPES[check_type(call.request, list(RECORD_TYPES))]
         topic, body = call.path["topic_name"], call.body
+        _check_records(body["records"])
         await call.session.check_partition(topic, partition)
         ids = {} if not kind.has_schema else await self._schema_ids(topic, kind, body)
         producer = await call.session.producer()
         sent: list[RecordFuture | ProxyError] = []
-        for record in body["records"]:
+        for number, one in enumerate(body["records"], 1):
+            if not number % RECORDS_PER_TURN:
+                await asyncio.sleep(0)
             try:
-                to = record.get("partition") if partition is None else partition
+                to = one.get("partition") if partition is None else partition
                 if to is not None:
                     await call.session.check_partition(topic, to)
-                key = await self._bytes(topic, kind, "key", record.get("key"), ids)
-                value = await self._bytes(topic, kind, "value", record.get("value"), ids)
+                key = await self._bytes(topic, kind, "key", one.get("key"), ids)
+                value = await self._bytes(topic, kind, "value", one.get("value"), ids)
                 sent.append(await producer.send(topic, value, key, partition=to))
             except ProxyError as error:
                 sent.append(error)
@@ -68,8 +78,8 @@ class ProduceV2:
                 sent.append(rest_error(error, v2=True))
             except SchemaError as error:
                 sent.append(unprocessable(str(error), 42203))
-        offsets = [await _offset(one) for one in sent]
-        if all(isinstance(one, ProxyError) for one in sent):  # nothing was sent: the request is wrong
+        offsets = [await _offset(future) for future in sent]
+        if all(isinstance(future, ProxyError) for future in sent):  # nothing was sent: the request is wrong
             assert isinstance(sent[0], ProxyError)
             raise sent[0]
         return {"key_schema_id": ids.get("key"), "value_schema_id": ids.get("value"), "offsets": offsets}
@@ -85,7 +95,7 @@ class ProduceV2:
                 found[part] = await self._schemas.registered(topic, part, kind, text)
             elif number is not None:
                 found[part] = number
-            elif any(record.get(part) is not None for record in body["records"]):
+            elif any(one.get(part) is not None for one in body["records"]):
                 raise unprocessable(f"{part}s need {part}_schema or {part}_schema_id", code)
         return found
 
@@ -101,7 +111,9 @@ class ProduceV2:
     def endpoints(self) -> tuple[ProxyEndpoint, ...]:
         types = tuple(RECORD_TYPES)
         return tuple(
-            ProxyEndpoint("POST", path, handler, summary, TAG, body=RECORDS, body_types=types, answer_types=(V2,))
+            ProxyEndpoint(
+                "POST", path, handler, summary, TAG, body=RECORDS, check=CHECK, body_types=types, answer_types=(V2,)
+            )
             for path, handler, summary in (
                 ("/topics/{topic_name}", self.produce_to_topic, "Produce records to a topic"),
                 (
@@ -111,6 +123,16 @@ class ProduceV2:
                 ),
             )
         )
+
+
+def _check_records(records: list[Any]) -> None:
+    """What the schema in the description says of each record. Checked here: a validator would take a second."""
+    for number, one in enumerate(records):
+        if not isinstance(one, dict):
+            raise bad_request(f'records/{number}: is no object, such as {{"value": 1}}')
+        to = one.get("partition")
+        if to is not None and (not isinstance(to, int) or isinstance(to, bool) or not 0 <= to <= MAX_INT32):
+            raise bad_request(f"records/{number}/partition: is no number from 0 to {MAX_INT32}")
 
 
 async def _offset(sent: RecordFuture | ProxyError) -> dict[str, Any]:

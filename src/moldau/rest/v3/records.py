@@ -59,6 +59,8 @@ RECORD = {
 }
 ENTRY = {"allOf": [record({"id": TEXT}), RECORD]}
 BATCH = record({"entries": array(ENTRY, maxItems=MAX_BATCH)})
+BATCH_CHECK = record({"entries": array(record({"id": TEXT}), maxItems=MAX_BATCH)})
+"""`RecordSender` checks the rest of each record."""
 
 
 class Produce:
@@ -85,15 +87,15 @@ class Produce:
         stream = JsonStream(self._max_record)
         sent: list[SentRecord | ProxyError] = []
         try:
-            for value in stream.feed(await call.request.body(), last=True):
-                sent.append(await sender.send(value))  # noqa: PERF401 - those before a mistake are kept
+            async for one in sender.send_all(stream.feed(await call.request.body(), last=True)):
+                sent.append(one)  # noqa: PERF401 - those before a mistake are kept
         except ProxyError as error:
             sent.append(error)
         if not sent:
             raise bad_request("the body has no record")
         if len(sent) == 1 and isinstance(sent[0], ProxyError):
             raise sent[0]
-        lines = [await sender.answer(one) for one in sent]
+        lines = await sender.answers(sent)
         status = _status(lines[0]) if len(lines) == 1 else 200
         return Response("\r\n".join(lines) + "\r\n", status, media_type=JSON_TYPE)
 
@@ -127,8 +129,8 @@ class Produce:
                 async with asyncio.timeout(self._stream_timeout_s):
                     data = await anext(body, b"")
                 last = not data
-                for value in pieces.feed(data, last):
-                    await sent.put(await sender.send(value))
+                async for one in sender.send_all(pieces.feed(data, last)):
+                    await sent.put(one)
         except ProxyError as error:
             await sent.put(error)
         except TimeoutError:
@@ -144,11 +146,10 @@ class Produce:
         ids = [entry["id"] for entry in entries]
         if len(set(ids)) != len(ids):
             raise bad_request("entries: an id occurs twice")
-        sent = [await sender.send(entry) for entry in entries]
+        sent = [one async for one in sender.send_all(entries)]
         good: list[str] = []
         bad: list[str] = []
-        for number, one in zip(ids, sent, strict=True):
-            line = await sender.answer(one)
+        for number, line in zip(ids, await sender.answers(sent), strict=True):
             (good if _status(line) == 200 else bad).append(f'{{"id":{json.dumps(number)},{line[1:]}')
         body = f'{{"successes":[{",".join(good)}],"failures":[{",".join(bad)}]}}'
         return Response(body, 207, media_type=JSON_TYPE)
@@ -174,6 +175,7 @@ class Produce:
                 "Produce several records in one answer",
                 TAG,
                 body=BATCH,
+                check=BATCH_CHECK,
                 answers=batch,
             ),
         )
