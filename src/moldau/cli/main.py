@@ -196,13 +196,14 @@ def up(
     options = ["--log-level", log_level, *(["--log-json"] if log_json else [])]
     child = _registry_child(registry, registry_port, secure, options)
     security = _security_directory((data or DEFAULT_DATA).absolute(), secure, brokers, address.host)
+    settings = [*(child.broker_settings if child is not None else ()), *(set_ or ())]
     if brokers > 1:
         wanted = local_cluster.LocalClusterOptions(
             (data or DEFAULT_DATA).absolute(),
             brokers,
             address.port,
             zookeeper,
-            tuple(set_ or ()),
+            tuple(settings),
             metrics_port,
             tuple(options),
             address.host,
@@ -214,7 +215,7 @@ def up(
         usage_error(f"--data: {data or DEFAULT_DATA} has the data of several brokers; give their number with --brokers")
     if security is not None:
         address = address._replace(name=local_cluster.SECURE_LISTENER)
-    texts = [f"listeners={address}", *connect, *(set_ or [])]
+    texts = [f"listeners={address}", *connect, *settings]
     defaults = "\n".join(f"{name}={value}" for name, value in local_cluster.FOR_DEVELOPMENT.items())
     config = None if security is None else broker_settings(security, 0)
     banner = partial(print_banner, client_config=None if security is None else client_settings(security, ADMIN))

@@ -39,6 +39,11 @@ class RegistryChild:
         self._stopping = False
 
     @property
+    def broker_settings(self) -> list[str]:
+        """So that topics with schema validation work at once. A port that the system chooses is not known yet."""
+        return [f"confluent.schema.registry.url=http://{LOCAL}:{self._port}"] if self._port else []
+
+    @property
     def children(self) -> list[ChildProcess]:
         return [] if self._child is None else [self._child]
 
