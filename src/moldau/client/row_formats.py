@@ -42,7 +42,7 @@ class RowFormat(NamedTuple):
         return self
 
 
-class RowColumns:
+class FormatColumns:
     """Decoders and encoders of one client. They are kept: they know the schemas that they have seen."""
 
     def __init__(self, settings: ClientSettings) -> None:

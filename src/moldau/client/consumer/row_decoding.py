@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from moldau.client.consumer.record_preparation import OnError
 from moldau.client.data_types import TopicPartition
 from moldau.client.errors import DeserializationError
-from moldau.client.row_formats import RowColumns, RowFormat
+from moldau.client.row_formats import FormatColumns, RowFormat
 from moldau.client.settings import ClientSettings
 from moldau.host.event_log import event_logger
 
@@ -34,7 +34,7 @@ class RowDecoding:
     """Decodes the rows of one consumer."""
 
     def __init__(self, settings: ClientSettings, on_error: OnError | str) -> None:
-        self._columns = RowColumns(settings)
+        self._columns = FormatColumns(settings)
         self._on_error = on_error
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.client.errors import SerializationError
-from moldau.client.row_formats import RowColumns, RowFormat
+from moldau.client.row_formats import FormatColumns, RowFormat
 from moldau.client.settings import ClientSettings
 from moldau.records.arrow import require_pyarrow
 from moldau.records.arrow_encode import ColumnNames, Tabular
@@ -20,7 +20,7 @@ class RowEncoding:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self._columns = RowColumns(settings)
+        self._columns = FormatColumns(settings)
 
     def close(self) -> None:
         self._columns.close()
