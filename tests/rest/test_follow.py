@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from moldau import Producer
 from moldau.rest.errors import ProxyError
 from moldau.rest.follow.events import EventChunk, FollowEvent, parse_positions, position_text
-from moldau.rest.follow.follower import FollowEnded, Follower
+from moldau.rest.follow.follower import EventFollower, FollowEnded
 from moldau.testing import Broker
 from tests.rest.rest_proxy import ServedProxy, served
 from tests.support.waiting import wait_until
@@ -196,7 +196,7 @@ def test_positions_are_read_and_written() -> None:
             parse_positions(wrong)
 
 
-async def _ended(follower: Follower) -> ProxyError | None:
+async def _ended(follower: EventFollower) -> ProxyError | None:
     try:
         await follower.next(0.0)
     except FollowEnded as ended:
@@ -208,7 +208,7 @@ def test_a_follower_that_is_too_slow_is_ended() -> None:
     import asyncio
 
     async def scenario() -> None:
-        follower = Follower(1000)
+        follower = EventFollower(1000)
         chunk = EventChunk([FollowEvent(0, 0, "x" * 700, "0:1")])
         follower.push(chunk)
         assert not follower.ended

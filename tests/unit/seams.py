@@ -19,7 +19,13 @@ ROOMS = {
     # ZooKeeper's client has its own thread and socket. A simulation uses another store.
     "network": ("net/", "cluster/kazoo_session.py", "service/server.py"),
     # A shell runs scripts, and keeps the history of its user. fastavro writes to file objects, here in memory.
-    "files": ("cluster/kazoo_session.py", "schemas/serializers/avro_serializer.py", "sql/server/", "sql/shell/"),
+    "files": (
+        "cluster/kazoo_session.py",
+        "rest/avro_json.py",
+        "schemas/serializers/avro_serializer.py",
+        "sql/server/",
+        "sql/shell/",
+    ),
     "database": ("cluster/sqlite_store.py", "spark/upsert_targets.py", "sql/index/index_store.py"),
     # A call of an injected clock per record would take a quarter of the time of a producer's `send`.
     "clock": ("client/producer/_record.pxd",),

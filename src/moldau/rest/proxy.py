@@ -86,7 +86,7 @@ class RestProxy:
         await self.consumers.close()
         await self._sessions.close()
         if self._schemas is not None:
-            self._schemas.close()
+            await self._schemas.close()
 
     def _app(self) -> Any:
         endpoints = [

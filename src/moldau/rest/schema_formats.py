@@ -7,9 +7,11 @@ The client of the registry blocks: what may need a request runs in a thread, wha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from moldau.host.threads import Threads
 from moldau.rest.avro_json import avro_from_json, avro_to_json
 from moldau.rest.errors import BAD_SCHEMA, CONVERSION, RETRY_AFTER, TRY_AGAIN, ProxyError, bad_request, unprocessable
 from moldau.rest.record_formats import RecordFormat
@@ -32,6 +34,10 @@ TYPES: Final = {
     RecordFormat.PROTOBUF: SchemaType.PROTOBUF,
 }
 FORMATS: Final = {kind: found for found, kind in TYPES.items()}
+THREADS: Final = 8
+"""Requests to the registry at the same time."""
+LANE: Final = "registry"
+CLOSE_TIMEOUT_S: Final = 2.0
 MAX_KNOWN: Final = 10_000
 """Schemas that are remembered; then all are forgotten."""
 
@@ -42,14 +48,18 @@ class SchemaFormats:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """`settings` are those of the registry's client. SettingError: one is wrong."""
         self._registry = RegistryClient(settings)
+        self._threads = Threads(THREADS, per_lane=THREADS)
         self._serializers: dict[tuple[int, bool], SchemaSerializer] = {}
         self._deserializers: dict[tuple[RecordFormat, bool], SchemaDeserializer] = {}
         self._chosen: dict[tuple[Any, ...], RegisteredSchema] = {}
         self._warm: set[tuple[Any, ...]] = set()
         """What needs no request: (topic, part, id) to write, (format, part, id) to read."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._registry.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._threads.close()
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -171,7 +181,7 @@ class SchemaFormats:
 
     async def _called(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return await asyncio.to_thread(call, *arguments)
+            return await self._threads.run(LANE, call, *arguments)
         except SchemaError as error:
             raise proxy_error(error) from None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from moldau.net.tls_context import server_context
 from moldau.service.http_settings import ALL_INTERFACES, HttpAddress, HttpSettings
 
 if TYPE_CHECKING:
+    import logging
     import ssl
 
     from starlette.types import ASGIApp
@@ -194,7 +194,7 @@ def _config(app: Any, context: ssl.SSLContext | None, max_connections: int, webs
     )
     config.load()
     if websockets:
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        event_logger("uvicorn.error").addFilter(_is_news)
     config.ssl = context
     return config
 

@@ -20,7 +20,7 @@ from moldau.host.clock import SystemClock
 from moldau.host.event_log import event_logger
 from moldau.rest.errors import ProxyError, rest_error, unprocessable
 from moldau.rest.follow.events import EventChunk, FollowEvent, Positions, plain_record, position_text, record_text
-from moldau.rest.follow.follower import Follower
+from moldau.rest.follow.follower import EventFollower
 from moldau.rest.record_formats import RecordFormat, plain_value
 from moldau.rest.schema_formats import SchemaFormats
 from moldau.rest.sessions import BrokerSession
@@ -42,7 +42,7 @@ PAUSE_PER_FOLLOWER_S: Final = 0.0002
 FETCH: Final = {"fetch.max.wait.ms": "250", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
 
 
-class Wanted(NamedTuple):
+class FollowWanted(NamedTuple):
     """What a follower wants to read."""
 
     topic: str
@@ -57,7 +57,7 @@ class Feed:
     def __init__(
         self,
         session: BrokerSession,
-        wanted: Wanted,
+        wanted: FollowWanted,
         schemas: SchemaFormats | None,
         start: Positions | str,
         *,
@@ -70,7 +70,7 @@ class Feed:
         self._start = start
         self._shared = shared
         self._on_end = on_end
-        self._followers: set[Follower] = set()
+        self._followers: set[EventFollower] = set()
         self._recent: deque[EventChunk] = deque()
         self._recent_bytes = 0
         self._recent_from: dict[int, int] = {}
@@ -88,7 +88,7 @@ class Feed:
         """Wait until the brokers have answered once. Raises the client's error, for example for a missing topic."""
         await asyncio.shield(self._began)
 
-    def add(self, follower: Follower) -> None:
+    def add(self, follower: EventFollower) -> None:
         self._followers.add(follower)
         if self._task.done():
             follower.end(None)
@@ -98,12 +98,12 @@ class Feed:
         known = self._recent_from
         return all(known[one] <= positions.get(one, 0) for one in known) if known else False
 
-    def replay(self, follower: Follower, positions: Positions) -> None:
+    def replay(self, follower: EventFollower, positions: Positions) -> None:
         """Give a follower the events from these positions on. `has` was true, with no await in between."""
         events = [event for chunk in self._recent for event in chunk.since(positions).events]
         follower.push(EventChunk(events))
 
-    def remove(self, follower: Follower) -> None:
+    def remove(self, follower: EventFollower) -> None:
         """A follower is gone. The feed ends with its last one."""
         self._followers.discard(follower)
         if not self._followers:

@@ -1,4 +1,4 @@
-"""Follower: the bounded queue between a feed and one connection.
+"""EventFollower: the bounded queue between a feed and one connection.
 
 A follower of a shared feed that is too far behind is ended, and can continue at the id of its last event. A follower
 with a feed of its own makes the feed wait instead.
@@ -21,7 +21,7 @@ class FollowEnded(Exception):
         self.error = error
 
 
-class Follower:
+class EventFollower:
     """One follower. Owned by the event loop."""
 
     def __init__(self, max_bytes: int) -> None:

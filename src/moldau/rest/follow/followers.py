@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 from moldau.rest.errors import ProxyError
 from moldau.rest.follow.events import Positions
-from moldau.rest.follow.feed import Feed, Wanted
-from moldau.rest.follow.follower import Follower
+from moldau.rest.follow.feed import Feed, FollowWanted
+from moldau.rest.follow.follower import EventFollower
 from moldau.rest.rest_settings import RestSettings
 from moldau.rest.schema_formats import SchemaFormats
 from moldau.rest.sessions import BrokerSession
@@ -25,7 +25,7 @@ class Followers:
         self._max_bytes: int = settings.values["moldau.rest.follower.buffer.bytes"]
         self.max_age_s = settings.seconds("moldau.rest.login.max.age.ms") if settings.logs_in_users else None
         """A stream ends then: a user whose password has changed must not read on."""
-        self._shared: dict[tuple[BrokerSession, Wanted], Feed] = {}
+        self._shared: dict[tuple[BrokerSession, FollowWanted], Feed] = {}
         self._feeds: set[Feed] = set()
         self._count = 0
         self._closing = False
@@ -40,15 +40,15 @@ class Followers:
 
     @asynccontextmanager
     async def following(
-        self, session: BrokerSession, wanted: Wanted, start: Positions | str
-    ) -> AsyncIterator[Follower]:
+        self, session: BrokerSession, wanted: FollowWanted, start: Positions | str
+    ) -> AsyncIterator[EventFollower]:
         """A follower that reads. Raises the client's error if it cannot begin, ProxyError 429 if there are too many."""
         if self._closing or self._count >= self._max:
             message = f"{self._max} followers are connected; the limit is moldau.rest.max.followers"
             raise ProxyError(429, 429, message, {"Retry-After": "10"})
         self._count += 1
         try:
-            follower = Follower(self._max_bytes)
+            follower = EventFollower(self._max_bytes)
             feed = await self._feed(session, wanted, start, follower)
             try:
                 yield follower
@@ -57,7 +57,9 @@ class Followers:
         finally:
             self._count -= 1
 
-    async def _feed(self, session: BrokerSession, wanted: Wanted, start: Positions | str, follower: Follower) -> Feed:
+    async def _feed(
+        self, session: BrokerSession, wanted: FollowWanted, start: Positions | str, follower: EventFollower
+    ) -> Feed:
         feed = self._shared.get((session, wanted))
         if feed is None and start == "latest":
             feed = self._new(session, wanted, start, shared=True)
@@ -73,7 +75,7 @@ class Followers:
             raise ProxyError(429, 429, message, {"Retry-After": "10"})
         return await self._joined(self._new(session, wanted, start, shared=False), follower)
 
-    async def _joined(self, feed: Feed, follower: Follower) -> Feed:
+    async def _joined(self, feed: Feed, follower: EventFollower) -> Feed:
         feed.add(follower)  # before it begins, so that no record comes in between
         try:
             await feed.began()
@@ -82,7 +84,7 @@ class Followers:
             raise
         return feed
 
-    def _new(self, session: BrokerSession, wanted: Wanted, start: Positions | str, *, shared: bool) -> Feed:
+    def _new(self, session: BrokerSession, wanted: FollowWanted, start: Positions | str, *, shared: bool) -> Feed:
         def ended(feed: Feed) -> None:
             self._feeds.discard(feed)
             if self._shared.get((session, wanted)) is feed:

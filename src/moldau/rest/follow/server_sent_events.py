@@ -17,8 +17,8 @@ from typing import Any, Final
 from moldau.host.clock import SystemClock
 from moldau.rest.endpoints import INT32, INT64, ProxyCall, ProxyEndpoint, one_of
 from moldau.rest.follow.events import Positions, parse_positions
-from moldau.rest.follow.feed import Wanted
-from moldau.rest.follow.follower import FollowEnded, Follower
+from moldau.rest.follow.feed import FollowWanted
+from moldau.rest.follow.follower import EventFollower, FollowEnded
 from moldau.rest.follow.followers import Followers
 from moldau.rest.record_formats import RecordFormat
 from moldau.rest.streamed_response import StreamedResponse
@@ -44,9 +44,9 @@ QUERY: Final[dict[str, Any]] = {
 }
 
 
-def wanted_of(topic: str, query: dict[str, Any]) -> Wanted:
+def wanted_of(topic: str, query: dict[str, Any]) -> FollowWanted:
     key, value = RecordFormat(query["key_format"].upper()), RecordFormat(query["format"].upper())
-    return Wanted(topic, query.get("partition"), key, value)
+    return FollowWanted(topic, query.get("partition"), key, value)
 
 
 def start_of(query: dict[str, Any], last_event_id: str | None) -> Positions | str:
@@ -72,7 +72,9 @@ class ServerSentEvents:
             await anext(stream)  # from here the generator closes the follower
         return StreamedResponse(stream, EVENT_STREAM, {"X-Accel-Buffering": "no"}, watch=True)
 
-    async def _events(self, follower: Follower, limit: int | None, opened: AsyncExitStack) -> AsyncGenerator[bytes]:
+    async def _events(
+        self, follower: EventFollower, limit: int | None, opened: AsyncExitStack
+    ) -> AsyncGenerator[bytes]:
         left = limit
         max_age_s = self._followers.max_age_s
         until = None if max_age_s is None else CLOCK.monotonic() + max_age_s

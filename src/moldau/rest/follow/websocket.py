@@ -22,7 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from moldau.client.errors import MoldauError
 from moldau.rest.endpoints import path_value, query_value
 from moldau.rest.errors import ProxyError, bad_request, rest_error
-from moldau.rest.follow.follower import FollowEnded, Follower
+from moldau.rest.follow.follower import EventFollower, FollowEnded
 from moldau.rest.follow.followers import Followers
 from moldau.rest.follow.server_sent_events import QUERY, start_of, wanted_of
 from moldau.rest.record_sender import RecordSender
@@ -72,7 +72,9 @@ class TopicSocket:
                 await receive()
                 await refuse_websocket(scope, send, problem.status, problem.body)
 
-    async def _serve(self, socket: WebSocket, session: BrokerSession, topic: str, follower: Follower | None) -> None:
+    async def _serve(
+        self, socket: WebSocket, session: BrokerSession, topic: str, follower: EventFollower | None
+    ) -> None:
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._produce(socket, session, topic), name="REST proxy: socket")]
         if follower is not None:
@@ -109,7 +111,7 @@ class TopicSocket:
                 await socket.send_text('{"produced":true,' + line[1:])
 
 
-async def _send_events(socket: WebSocket, follower: Follower) -> tuple[int, str]:
+async def _send_events(socket: WebSocket, follower: EventFollower) -> tuple[int, str]:
     """Send events until they end or the client is gone. Returns the code and reason to close with."""
     try:
         while True:
