@@ -40,6 +40,9 @@ from tests.schemas.codegen.schemas import ADDRESS, AVRO, JSON, LONG, PROTOBUF
 from tests.schemas.json_schema.random_schemas import SchemaSource
 
 TOPICS = ("avro", "json", "protobuf")
+LEFT_OUT = ('"decimal"', '"fields":[]', '"type":"error"')
+"""Schemas that get no random values: decimals of fastavro's generator are too large, in a union nothing tells a record
+without fields apart from an empty map, and errors are for protocols only."""
 
 
 @pytest.fixture(scope="module")
@@ -215,24 +218,31 @@ def test_random_avro_records_are_written_as_they_were_read(
         )
         make = getattr(load(path), record.name)
         for named in (False, True):
-            plain = fastavro.schemaless_reader(
-                BytesIO(data), fastavro_schema, None, return_record_name=named, return_record_name_override=True
-            )
+            plain = decoded(data, fastavro_schema, named)
             out = BytesIO()
             fastavro.schemaless_writer(out, fastavro_schema, make.from_dict(plain).to_dict())
-            assert out.getvalue() == data, schema.text
+            # Records with the same fields are told apart by their names only.
+            assert repr(decoded(out.getvalue(), fastavro_schema, named)) == repr(plain), schema.text
             compared += 1
     assert compared > 10
 
 
+def decoded(data: bytes, schema: Any, named: bool) -> Any:
+    return fastavro.schemaless_reader(BytesIO(data), schema, None, return_record_name=named)
+
+
 def random_record(parsed: AvroSchema) -> tuple[Any, bytes] | None:
     """A random value of a record; None where fastavro makes no valid one (decimals, records without an end)."""
-    if parsed.root.kind != "record" or '"decimal"' in parsed.canonical():
+    if parsed.root.kind != "record" or any(one in parsed.canonical() for one in LEFT_OUT):
         return None
     out = BytesIO()
     try:
         schema = fastavro.parse_schema(parsed.expanded())
         fastavro.schemaless_writer(out, schema, fastavro.utils.generate_one(schema))
+        # Once more: fastavro's generator writes UUIDs in a form that it does not write itself.
+        value = decoded(out.getvalue(), schema, named=True)
+        out = BytesIO()
+        fastavro.schemaless_writer(out, schema, value)
     except (RecursionError, ValueError, TypeError, fastavro.schema.UnknownType, fastavro.schema.SchemaParseException):
         return None
     return schema, out.getvalue()

@@ -1,7 +1,7 @@
 """Classes of an Avro schema.
 
 Logical types are what fastavro reads and writes: `datetime`, `date`, `time`, `Decimal` and `UUID`. A union of null and
-one other type is an optional one. A union with several records is written as (name, record).
+one other type is an optional one. A record in a union of several types is written as (name, record).
 """
 
 from __future__ import annotations
@@ -94,9 +94,12 @@ class AvroClasses:
         types = tuple(dict.fromkeys(self.field_type(one) for one in branches))
         if not types:
             return PRIMITIVES["null"]
-        records = sum(isinstance(one, avro.RecordType) for one in branches)
-        found: FieldType = types[0] if len(types) == 1 else ChoiceType(types, tagged=records > 1)
-        return OptionalType(found) if len(branches) < len(union.branches) else found
+        named = any(isinstance(one, avro.NamedType) for one in branches)
+        is_optional = len(branches) < len(union.branches)
+        if len(types) == 1 and is_optional:
+            return OptionalType(types[0], named)
+        found = types[0] if len(types) == 1 and not named else ChoiceType(types, tagged=named)
+        return OptionalType(found) if is_optional else found
 
     def _enum(self, enum: avro.EnumType) -> FieldType:
         members = NameSpace(USED_IN_CLASSES)

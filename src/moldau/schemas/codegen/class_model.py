@@ -53,14 +53,15 @@ class DictType:
 
 @dataclass(frozen=True)
 class OptionalType:
-    """A type or None."""
+    """A type or None. A plain value that `may_be_named` can come as (name, value): fastavro does so for unions."""
 
     inner: FieldType
+    may_be_named: bool = False
 
 
 @dataclass(frozen=True)
 class ChoiceType:
-    """One of several types. `tagged` records are written as (name, record), for fastavro."""
+    """One of several types. `tagged` records are read and written as (name, record), for fastavro."""
 
     branches: tuple[FieldType, ...]
     tagged: bool = False

@@ -269,8 +269,10 @@ def _reader(choice: ChoiceType, types: TypeText) -> list[str]:
         )
         lines += [
             f"{INDENT}if isinstance(value, tuple):",
-            f"{INDENT * 2}named: {annotation} = readers[value[0]](value[1])",
-            f"{INDENT * 2}return named",
+            f"{INDENT * 2}name, value = value",
+            f"{INDENT * 2}if name in readers:",
+            f"{INDENT * 3}named: {annotation} = readers[name](value)",
+            f"{INDENT * 3}return named",
         ]
     texts = any(isinstance(one, PlainType) and one.annotation == "str" for one in choice.branches)
     for one in _most_specific_first(choice.branches):
@@ -305,9 +307,10 @@ def _test(type_: FieldType, types: TypeText) -> str | Bracketed | None:
                 "{", [f"{literal(key)}: {literal(one)}" for key, one in record.constants.items()], "}"
             )
             return call("_fits", "value", keys, constants, f"exact={record.is_exact}")
-        case NamedEnumType() | ListType() | DictType():
-            name = {NamedEnumType: "str", ListType: "list", DictType: "dict"}[type(type_)]
-            return f"isinstance(value, {name})"
+        case NamedEnumType(enum):
+            return f"value in list({enum.name})"
+        case ListType() | DictType():
+            return f"isinstance(value, {'list' if isinstance(type_, ListType) else 'dict'})"
         case PlainType(test=str() as name):
             return f"isinstance(value, {name})"
         case _:

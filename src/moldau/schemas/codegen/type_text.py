@@ -31,6 +31,9 @@ def _mapping_of(
     convert: Callable[[Any], T],
 ) -> Callable[[Any], dict[K, T]]:
     return lambda values: {key(name): convert(one) for name, one in values.items()}""",
+    "_unnamed": """\
+def _unnamed(convert: Callable[[Any], T]) -> Callable[[Any], T]:
+    return lambda value: convert(value[1] if isinstance(value, tuple) else value)""",
     "_same": """\
 def _same(value: Any) -> Any:
     return value""",
@@ -148,6 +151,8 @@ class TypeText:
         inner = self.read(inner_type) if way == "read" else self.write(inner_type)
         if isinstance(type_, DictType) and (key := type_.key.read if way == "read" else type_.key.write):
             return self._use("_mapping_of", f"{self._plain(key)}, {inner or self._use('_same')}")
+        if isinstance(type_, OptionalType) and type_.may_be_named and way == "read":
+            inner = self._use("_unnamed", inner or self._use("_same"))
         if inner is None:
             return None
         helper = {ListType: "_list_of", DictType: "_dict_of", OptionalType: "_optional"}[type(type_)]
@@ -159,7 +164,7 @@ class TypeText:
 
     def _choice(self, type_: ChoiceType, way: str) -> str | None:
         converters = [self.read(one) if way == "read" else self.write(one) for one in type_.branches]
-        if not any(converters):
+        if not any(converters) and not type_.tagged:
             return None
         name = self.choices.setdefault(type_, f"choice{len(self.choices) + 1}")
         return f"_{way}_{name}"
