@@ -187,4 +187,4 @@ class RegistryMachine(RuleBasedStateMachine):
 
 
 TestRegistryMachine = RegistryMachine.TestCase
-TestRegistryMachine.settings = settings(stateful_step_count=25)
+TestRegistryMachine.settings = settings(stateful_step_count=25, max_examples=settings().max_examples // 2)

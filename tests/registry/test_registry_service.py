@@ -13,12 +13,12 @@ import pytest
 from moldau.aio import Producer
 from moldau.registry import registry_service
 from moldau.registry.refusals import NotLeader, RegistryRefusal
-from moldau.registry.registry import NewSchema
+from moldau.registry.registry import NewSchema, RegisteredSchema
 from moldau.registry.registry_metrics import RegistryMetrics
 from moldau.registry.registry_service import ServiceSettings, TopicRegistry
 from moldau.service.http_settings import HttpAddress
 from moldau.testing import Broker
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import loop_turns, wait_until_async
 
 Names = Callable[[], str]
 LONG_S = 90.0
@@ -36,7 +36,7 @@ async def running(bootstrap: str, topic: str, port: int = 1, **options: Any) -> 
         "group_id": f"{topic}-group",
         "topic": topic,
         "replication_factor": 1,
-        "session_timeout_ms": 2_000,
+        "session_timeout_ms": 60_000,  # a process that gets no time for seconds must stay a member
         "heartbeat_interval_ms": 200,
         **options,
     }
@@ -51,6 +51,15 @@ async def running(bootstrap: str, topic: str, port: int = 1, **options: Any) -> 
 async def leading(registry: TopicRegistry) -> TopicRegistry:
     await wait_until_async(lambda: registry.leads, "the registry leads", LONG_S)
     return registry
+
+
+async def written(registry: TopicRegistry, subject: str, number: int) -> RegisteredSchema:
+    """Register, again and again until the registry leads and does it."""
+    while True:
+        try:
+            return (await registry.register(subject, NewSchema(text_of(number)))).registered
+        except (NotLeader, RegistryRefusal):
+            await loop_turns()
 
 
 def test_a_registry_that_does_not_lead_names_the_leader_and_sees_its_writes(bootstrap: str, new_name: Names) -> None:
@@ -106,13 +115,8 @@ def test_two_leaders_of_one_topic_fence_each_other(
 
     async def write(registry: TopicRegistry, numbers: range) -> None:
         for number in numbers:
-            while True:
-                try:
-                    found = await registry.register(f"s{number}", NewSchema(text_of(number)))
-                except (NotLeader, RegistryRefusal):
-                    continue
-                acknowledged.append((found.registered.id, text_of(number)))
-                break
+            found = await written(registry, f"s{number}", number)
+            acknowledged.append((found.id, text_of(number)))
 
     async def run() -> None:
         topic, each = new_name(), count(10, 300)
@@ -207,9 +211,11 @@ def test_without_brokers_reads_go_on_and_writes_are_refused(new_name: Names, mon
 
     async def run() -> None:
         with Broker({"group.min.session.timeout.ms": 500}) as broker:
-            async with running(broker.bootstrap_servers, new_name(), write_timeout_s=1.0) as registry:
+            async with running(
+                broker.bootstrap_servers, new_name(), write_timeout_s=1.0, session_timeout_ms=3_000
+            ) as registry:
                 await leading(registry)
-                found = (await registry.register("a", NewSchema(text_of(1)))).registered
+                found = await written(registry, "a", 1)
                 await asyncio.to_thread(broker.stop)
                 with pytest.raises((RegistryRefusal, NotLeader)):
                     await registry.register("a", NewSchema(text_of(2)), force=True)
@@ -219,15 +225,6 @@ def test_without_brokers_reads_go_on_and_writes_are_refused(new_name: Names, mon
                 with pytest.raises((RegistryRefusal, NotLeader)):
                     await registry.register("b", NewSchema(text_of(3)))
                 await asyncio.to_thread(broker.start)
-                await leading(registry)
-
-                async def written() -> int:
-                    while True:
-                        try:
-                            return (await registry.register("b", NewSchema(text_of(3)))).registered.id
-                        except (RegistryRefusal, NotLeader):
-                            continue
-
-                assert await asyncio.wait_for(written(), LONG_S) in (2, 3)
+                assert (await asyncio.wait_for(written(registry, "b", 3), LONG_S)).id in (2, 3)
 
     asyncio.run(run())

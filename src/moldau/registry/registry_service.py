@@ -32,6 +32,8 @@ log = event_logger(__name__)
 
 LEADER_WAIT_S: Final = 10.0
 """How long a write waits for a leader during a rebalance before it is refused."""
+CLAIM_TRIES: Final = 3
+"""How often a leader claims the topic for one write, if the group changes while it does."""
 FRESH_TIMEOUT_S: Final = 5.0
 """How long a read waits for the end of the topic, before it sees what this registry knows."""
 STALE_FOR_S: Final = 5.0
@@ -204,18 +206,22 @@ class TopicRegistry(StoredRegistry):
 
     async def _claim(self) -> None:
         """Claim the topic, once in each time of leading. `_writing` is held."""
-        if self._has_claimed:
-            return
-        generation = self._group.generation
-        try:
-            await self._topic.claim(self._settings.write_timeout_s)
-        except MoldauError as error:
-            raise self._failed("claiming the topic", error) from error
-        # Another registry may have become the leader meanwhile: then that one has claimed the topic again, or will.
-        if not self.leads or self._group.generation != generation:
-            raise NotLeader(self.leader_url)
-        self._claimed = generation
-        log.info("topic claimed", extra={"topic": self._topic.topic, "generation": generation})
+        for _ in range(CLAIM_TRIES):
+            if self._has_claimed:
+                return
+            generation = self._group.generation
+            try:
+                await self._topic.claim(self._settings.write_timeout_s)
+            except MoldauError as error:
+                raise self._failed("claiming the topic", error) from error
+            # Another registry may have led meanwhile: then that one has claimed the topic again, or will.
+            if self.leads and self._group.generation == generation:
+                self._claimed = generation
+                log.info("topic claimed", extra={"topic": self._topic.topic, "generation": generation})
+                return
+            if not self.leads:
+                break
+        raise NotLeader(self.leader_url)
 
     async def _write(self, decision: WriteDecision[Any]) -> bool:
         """Whether the records are stored and applied; False: another registry has claimed the topic, nothing is."""
