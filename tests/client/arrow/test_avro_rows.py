@@ -22,8 +22,9 @@ from tests.client.core.support import run
 READ_TIMEOUT_S = 30.0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def registry() -> Iterator[Registry]:
+    """A registry for this test only: the ids say which schema is the newest."""
     with Registry(compatibility="NONE") as found:
         yield found
 

@@ -18,8 +18,9 @@ from moldau.schemas.wire_format import prefix
 from moldau.testing import Registry
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def registry() -> Iterator[Registry]:
+    """A registry for this test only: the ids say which schema is the newest."""
     with Registry(compatibility="NONE") as found:
         yield found
 
