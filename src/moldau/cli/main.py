@@ -71,7 +71,6 @@ app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(examples_commands.app, name="examples")
 app.command()(produce.produce)
 app.command()(consume.consume)
-app.command()(rest_commands.rest)
 
 DEFAULT_PORT = 9092
 DEFAULT_DATA = Path("moldau-data")
@@ -409,6 +408,9 @@ def kafka_tools(
     with one_line_errors():
         write_scripts(directory)
     print(f"{', '.join(TOOLS)}, each with and without .sh, are in {directory}")
+
+
+app.command()(rest_commands.rest)
 
 
 def main() -> None:

@@ -20,10 +20,10 @@ def told(*arguments: str) -> str:
     [
         (
             ["up", "--config", "f"],
-            "these commands have it: moldau broker, moldau connect, moldau registry and others",
+            "these commands have it: moldau broker, moldau rest, moldau connect and others",
         ),
         (["broker", "--quick"], "No such option: --quick; did you mean moldau demo --quick?"),
-        (["broker", "--port", "9092"], "these commands have it: moldau up, moldau zookeeper"),
+        (["broker", "--port", "9092"], "these commands have it: moldau up, moldau zookeeper, moldau rest and others"),
         (["groups", "list", "--to-earliest"], "did you mean moldau groups reset --to-earliest?"),
         (
             ["topics", "list", "--topic", "t"],
