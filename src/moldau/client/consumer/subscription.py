@@ -133,9 +133,15 @@ class AssignedPartition:
         self.version = next(_versions)
 
     def handed_out(self, position: int, epoch: int) -> None:
-        """Move the position: records before it were handed to the application."""
+        """Move the position: records before it were handed to the application.
+
+        Back to the start, if the application did not get them: then no record was read, and a check that was asked for
+        has nothing to compare. A broker would answer that it does not know the epoch, and the position would be reset.
+        """
         self.position = position
         self.epoch = epoch
+        if epoch == NO_EPOCH and self.phase is Phase.VALIDATE:
+            self.phase = Phase.READY
 
 
 class Subscription:

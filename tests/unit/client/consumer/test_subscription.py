@@ -9,7 +9,7 @@ import pytest
 from moldau.client.consumer.decode import Record
 from moldau.client.consumer.offset_reset import EARLIEST, LATEST, NO_RESET, Reset, ResetKind, reset_of
 from moldau.client.consumer.poll_results import PollResults, Span
-from moldau.client.consumer.subscription import Phase, Subscription
+from moldau.client.consumer.subscription import NO_EPOCH, Phase, Subscription
 from moldau.client.data_types import OffsetAndMetadata, TopicPartition
 from moldau.client.errors import ConfigurationError, IllegalStateError
 
@@ -113,3 +113,13 @@ def test_auto_offset_reset_is_read_as_kafka_reads_it(text: str, reset: Reset) ->
 def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(text)):
         reset_of(text)
+
+
+def test_records_that_are_given_back_before_a_check_leave_nothing_to_check(subscription: Subscription) -> None:
+    state = subscription.state(A)
+    state.seek(0)
+    state.handed_out(3, epoch=1)
+    state.ask_validation()
+    assert state.phase is Phase.VALIDATE
+    state.handed_out(0, NO_EPOCH)
+    assert state.phase is Phase.READY and state.position == 0
