@@ -82,7 +82,7 @@ def closed_port() -> Iterator[str]:
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-SERVICES = ("connect", "connect standalone", "sql serve")
+SERVICES = ("connect", "connect standalone", "registry", "rest", "sql serve")
 """Commands that wait for their brokers, and say so: they may be started before them."""
 
 
@@ -111,8 +111,9 @@ def test_every_command_of_a_cluster_is_tried_here_and_can_wait() -> None:
             assert "--wait" in options, command
 
 
-def test_a_worker_of_connect_says_that_nothing_listens_and_goes_on_trying(closed_port: str) -> None:
-    command = [sys.executable, "-m", "moldau", "connect", "-b", closed_port, "--port", "0"]
+@pytest.mark.parametrize("service", ["connect", "registry", "rest"])
+def test_a_service_says_that_nothing_listens_and_goes_on_trying(service: str, closed_port: str) -> None:
+    command = [sys.executable, "-m", "moldau", service, "-b", closed_port, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as worker:
         assert worker.stderr is not None
         try:
