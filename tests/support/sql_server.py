@@ -106,7 +106,7 @@ class SqlServerProcess:
         return [whole, *whole.children(recursive=True)]
 
     def jvm(self) -> psutil.Process:
-        found = [one for one in self.processes() if one.name() == "java"]
+        found = [one for one in self.processes() if _name_of(one) == "java"]
         assert len(found) == 1, found
         return found[0]
 
@@ -147,3 +147,11 @@ class SqlServerProcess:
             self.kill() if kind is not None else self.stop()
         if kind is not None:
             sys.stderr.write(self.log[-8000:])
+
+
+def _name_of(process: psutil.Process) -> str | None:
+    """None if the process has ended: Spark's Python workers come and go."""
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:
+        return None
