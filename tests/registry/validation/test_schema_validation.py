@@ -520,11 +520,12 @@ def test_the_broker_logs_in_at_the_registry(tmp_path: Any) -> None:
                 assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_broker_that_does_not_validate_has_no_code_of_it_in_the_way(shared_broker: Broker) -> None:
+def test_a_broker_that_does_not_validate_has_no_code_of_it_in_the_way() -> None:
     with Broker({"confluent.schema.registry.url": "http://127.0.0.1:1"}) as broker:
         broker.create_topic("free")
         with RawConnection(broker.bootstrap_servers) as raw:
             assert wire.produced(raw, "free", b"x") == 0
         served = broker._running().broker
         assert served.schema_validation is None
-    wait_until(lambda: shared_broker._running().broker.schema_validation is not None, "the validation of a topic")
+        broker.create_topic("checked", 1, VALUES)
+        wait_until(lambda: served.schema_validation is not None, "the validation of a topic")
